@@ -1,0 +1,56 @@
+# The two commands are `make demo` and `make test`; everything else is a part of them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-deps --require-hashes --disable-pip-version-check
+
+.PHONY: demo test install install-dev lint types unit lock clean
+
+## Measure a real LLM server on this machine and look at the result in the dashboard (ONCE=1: stop after the table).
+demo: install
+	@$(BIN)/python manage.py demo $(if $(ONCE),--once)
+
+## Everything that must hold: lint, types, layering, checks, tests.
+test: install-dev lint types
+	$(BIN)/python -m pytest
+
+## Only the environment.
+install: $(VENV)/.base
+install-dev: $(VENV)/.dev
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "The venv module is missing: on Debian and Ubuntu, apt install python3-venv"; exit 2; }
+
+$(VENV)/.base: requirements/base.txt | $(VENV)/bin/python
+	@echo "installing the hash-locked packages (about a minute, once)"
+	@$(PIP_INSTALL) -r requirements/base.txt && touch $@
+
+$(VENV)/.dev: requirements/dev.txt | $(VENV)/bin/python
+	@echo "installing the hash-locked packages with the test tools (about two minutes, once)"
+	@$(PIP_INSTALL) -r requirements/dev.txt && touch $@ $(VENV)/.base
+
+lint: install-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/djlint --check --lint --quiet templates
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/python manage.py check --fail-level WARNING
+	DEBUG=0 SECRET_KEY=$$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(60))') \
+	  ALLOWED_HOSTS=observatory.example HTTPS=1 $(BIN)/python manage.py check --deploy --fail-level WARNING
+
+types: install-dev
+	$(BIN)/mypy
+
+## Renew the lock files (needs uv). No index address ends up in them.
+lock:
+	cd requirements && for file in base dev; do \
+	  uv pip compile $$file.in --override overrides.txt --universal --python-version 3.11 --generate-hashes \
+	    --no-header --no-annotate --no-emit-index-url --only-binary :all: \
+	    $$( [ $$file = dev ] && echo "-c base.txt" ) --output-file $$file.txt --quiet; done
+
+clean:
+	rm -rf $(VENV) var .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,1 @@
+"""REST: /api/v1 with bearer tokens."""

@@ -1,0 +1,1 @@
+"""What is asked: workload, load plan, SLO and power source."""

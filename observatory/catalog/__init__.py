@@ -1,0 +1,1 @@
+"""What exists to be measured and paid for: endpoints, deployments, accelerators, sites, prices."""

@@ -1,0 +1,143 @@
+from django.conf import settings
+from django.db import models
+from django.urls import reverse
+
+from observatory.catalog.fields import EncryptedTextField
+from runners.spec import Dialect
+
+
+class Accelerator(models.Model):
+    """A kind of GPU or other accelerator, with its data sheet. Peaks are dense, per accelerator."""
+
+    slug = models.SlugField(unique=True)
+    name = models.CharField(max_length=100)
+    vendor = models.CharField(max_length=50)
+    arch = models.CharField(max_length=50, blank=True)
+    form_factor = models.CharField(max_length=50, blank=True)
+    memory_gb = models.FloatField(null=True, blank=True)
+    mem_bandwidth_gb_s = models.FloatField(null=True, blank=True)
+    bf16_dense_tflops = models.FloatField(null=True, blank=True)
+    fp8_dense_tflops = models.FloatField(null=True, blank=True)
+    int8_dense_tops = models.FloatField(null=True, blank=True)
+    fp4_dense_tflops = models.FloatField(null=True, blank=True)
+    tdp_w = models.FloatField(null=True, blank=True)
+    confidence = models.CharField(max_length=20, blank=True)
+    note = models.TextField(blank=True)
+    source = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ("vendor", "name")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AcceleratorPrice(models.Model):
+    """What one accelerator costs for an hour, somewhere."""
+
+    accelerator = models.ForeignKey(Accelerator, on_delete=models.CASCADE, related_name="prices")
+    provider = models.CharField(max_length=100)
+    usd_per_hour = models.DecimalField(max_digits=12, decimal_places=4)
+    kind = models.CharField(max_length=50)
+    note = models.TextField(blank=True)
+    source = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ("accelerator", "usd_per_hour")
+        constraints = (
+            models.UniqueConstraint(fields=("accelerator", "provider", "kind"), name="one_price_per_provider_and_kind"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.accelerator} at {self.provider} ({self.kind}): {self.usd_per_hour} $/h"
+
+
+class Site(models.Model):
+    """Where hardware stands: overhead, electricity price, grid. What is unknown stays empty."""
+
+    slug = models.SlugField(unique=True)
+    name = models.CharField(max_length=150)
+    provider = models.CharField(max_length=100, blank=True)
+    region = models.CharField(max_length=100, blank=True)
+    pue = models.FloatField(null=True, blank=True)
+    wue_l_per_kwh = models.FloatField(null=True, blank=True)
+    electricity_usd_per_kwh = models.FloatField(null=True, blank=True)
+    grid_g_per_kwh = models.FloatField(null=True, blank=True)
+    source = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Endpoint(models.Model):
+    """A serving address. The key is encrypted at rest and never shown again."""
+
+    name = models.CharField(max_length=100, unique=True)
+    url = models.CharField(
+        max_length=500, help_text="Base address, such as http://gpu-1:8000 or https://api.example.com/v1"
+    )
+    dialect = models.CharField(
+        max_length=40, choices=[(d.value, d.value) for d in Dialect], default=Dialect.OPENAI_CHAT.value
+    )
+    model = models.CharField(max_length=200, help_text="Model name as the server expects it")
+    api_key = EncryptedTextField(blank=True, default="")
+    probe = models.JSONField(null=True, blank=True, editable=False)
+    probed_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def get_absolute_url(self) -> str:
+        return reverse("endpoint", args=[self.pk])
+
+    @property
+    def api_key_hint(self) -> str:
+        """The last four characters of the key, for recognising it; empty without one."""
+        return f"…{self.api_key[-4:]}" if len(self.api_key) >= 12 else ("…" if self.api_key else "")
+
+
+class Deployment(models.Model):
+    """What stands behind an endpoint: engine, precision, parallelism, hardware, price, place."""
+
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="deployments")
+    name = models.CharField(max_length=100, unique=True)
+    engine = models.CharField(max_length=50, blank=True)
+    engine_version = models.CharField(max_length=50, blank=True)
+    precision = models.CharField(max_length=50, blank=True, help_text="Such as bf16, fp8, q4_0")
+    tensor_parallel = models.PositiveIntegerField(default=1)
+    pipeline_parallel = models.PositiveIntegerField(default=1)
+    replicas = models.PositiveIntegerField(default=1)
+    accelerator = models.ForeignKey(Accelerator, null=True, blank=True, on_delete=models.PROTECT)
+    accelerator_count = models.PositiveIntegerField(default=1)
+    accelerator_group = models.CharField(
+        max_length=100,
+        blank=True,
+        help_text="Name of the machine or card group. Runs that share one never overlap.",
+    )
+    usd_per_hour = models.DecimalField(
+        max_digits=12, decimal_places=4, null=True, blank=True, help_text="Price of the whole deployment for an hour"
+    )
+    price_source = models.CharField(max_length=200, blank=True)
+    site = models.ForeignKey(Site, null=True, blank=True, on_delete=models.PROTECT)
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def get_absolute_url(self) -> str:
+        return reverse("deployment", args=[self.pk])
+
+    @property
+    def hardware(self) -> str:
+        """Such as "2x H100 SXM"; "CPU" without an accelerator."""
+        return f"{self.accelerator_count}x {self.accelerator.name}" if self.accelerator else "CPU"

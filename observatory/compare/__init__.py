@@ -1,0 +1,1 @@
+"""Differences between runs: deltas, intervals, verdicts, refusals. No models."""

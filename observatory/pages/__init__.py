@@ -1,0 +1,1 @@
+"""What people see: server-rendered pages, each with .json and .csv twins."""

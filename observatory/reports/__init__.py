@@ -1,0 +1,1 @@
+"""CSV and Parquet out of runs."""

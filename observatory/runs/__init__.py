@@ -1,0 +1,1 @@
+"""One execution of a benchmark: its states, its lease, its process, its results."""

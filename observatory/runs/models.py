@@ -1,0 +1,139 @@
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.urls import reverse
+
+from observatory.benchmarks.models import Benchmark
+from observatory.catalog.models import Deployment, Endpoint
+
+
+class Run(models.Model):
+    """One execution. The row is the truth: states move by compare-and-set, never by what a message says.
+
+    queued -> running -> finished | failed | cancelled | lost, and queued -> cancelled.
+    finished: the instrument ended by itself; ``valid`` says whether its numbers may be used.
+    failed: nothing usable was measured. lost: the worker vanished; its partial rows are kept, nothing is sent again.
+    """
+
+    class Status(models.TextChoices):
+        QUEUED = "queued"
+        RUNNING = "running"
+        FINISHED = "finished"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+        LOST = "lost"
+
+    class Trigger(models.TextChoices):
+        PAGE = "page"
+        API = "api"
+        SCHEDULE = "schedule"
+        DEMO = "demo"
+
+    benchmark = models.ForeignKey(Benchmark, on_delete=models.PROTECT, related_name="runs")
+    deployment = models.ForeignKey(Deployment, on_delete=models.PROTECT, related_name="runs")
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="runs")
+    accelerator_group = models.CharField(max_length=100, blank=True)
+    status = models.CharField(max_length=20, choices=Status, default=Status.QUEUED)
+    trigger = models.CharField(max_length=20, choices=Trigger)
+    started_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+
+    spec = models.JSONField()
+    spec_sha256 = models.CharField(max_length=64)
+    setup = models.JSONField(default=dict, help_text="The deployment as it was when the run was queued")
+
+    epoch = models.PositiveIntegerField(default=0)
+    lease_owner = models.CharField(max_length=200, blank=True)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    dispatched_at = models.DateTimeField(null=True, blank=True)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+
+    queued_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    progress = models.JSONField(default=dict)
+    progress_series = models.JSONField(default=list, help_text="One thinned point a second while it ran")
+
+    valid = models.BooleanField(null=True, blank=True)
+    reason_code = models.CharField(max_length=60, blank=True)
+    reason = models.TextField(blank=True)
+    summary = models.JSONField(null=True, blank=True)
+    definitions_version = models.PositiveIntegerField(null=True, blank=True)
+    requests_file = models.FileField(upload_to="runs", blank=True, max_length=300)
+    power_file = models.FileField(upload_to="runs", blank=True, max_length=300)
+    tags = models.JSONField(default=list)
+
+    class Meta:
+        ordering = ("-id",)
+        indexes = (models.Index(fields=("status", "lease_expires_at")),)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("endpoint",), condition=Q(status="running"), name="one_running_run_per_endpoint"
+            ),
+            models.UniqueConstraint(
+                fields=("accelerator_group",),
+                condition=Q(status="running") & ~Q(accelerator_group=""),
+                name="one_running_run_per_accelerator_group",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"Run {self.pk}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("run", args=[self.pk])
+
+    @property
+    def ended(self) -> bool:
+        return self.status not in (self.Status.QUEUED, self.Status.RUNNING)
+
+
+class Stage(models.Model):
+    """One load level of a run. planned = ok + failed + cancelled + not_sent, always."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="stages")
+    index = models.PositiveIntegerField()
+    load_kind = models.CharField(max_length=20)
+    load_value = models.FloatField()
+    verdict = models.CharField(max_length=40)
+    reasons = models.JSONField(default=list)
+    planned = models.PositiveIntegerField()
+    ok = models.PositiveIntegerField()
+    failed = models.PositiveIntegerField()
+    cancelled = models.PositiveIntegerField()
+    not_sent = models.PositiveIntegerField()
+    failures = models.JSONField(default=dict)
+    window_kind = models.CharField(max_length=20, blank=True)
+    window_s = models.FloatField(null=True, blank=True)
+    energy = models.JSONField(null=True, blank=True)
+    cost = models.JSONField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("run", "index")
+        constraints = (models.UniqueConstraint(fields=("run", "index"), name="stage_once_per_run"),)
+
+    def __str__(self) -> str:
+        return f"{self.load_kind} {self.load_value:g}"
+
+
+class Measurement(models.Model):
+    """One number: a statistic of a metric in a stage, with its interval, sample size and mark."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="measurements")
+    stage = models.ForeignKey(Stage, on_delete=models.CASCADE, related_name="measurements")
+    metric = models.CharField(max_length=60)
+    statistic = models.CharField(max_length=10)
+    value = models.FloatField()
+    low = models.FloatField(null=True, blank=True)
+    high = models.FloatField(null=True, blank=True)
+    n = models.PositiveIntegerField(null=True, blank=True)
+    mark = models.CharField(max_length=20)
+
+    class Meta:
+        indexes = (models.Index(fields=("metric", "statistic")),)
+        constraints = (
+            models.UniqueConstraint(fields=("stage", "metric", "statistic"), name="measurement_once_per_stage"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.statistic} = {self.value}"

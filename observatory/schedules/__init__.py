@@ -1,0 +1,1 @@
+"""Cron lines that start runs."""

@@ -1,0 +1,1 @@
+"""The load engine: schedule, send, stamp, parse, record, summarise."""

@@ -1,0 +1,220 @@
+"""What a run is asked to do: frozen dataclasses, versioned JSON in and out.
+
+A specification never holds a secret: ``api_key_env`` names the environment variable that does.
+"""
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+SPEC_VERSION = 1
+
+
+class SpecError(ValueError):
+    """The specification cannot be run; the message names the field and the fix."""
+
+
+class Dialect(StrEnum):
+    OPENAI_CHAT = "openai-chat"
+    OPENAI_COMPLETIONS = "openai-completions"
+
+
+class Arrivals(StrEnum):
+    """``closed``: so many requests in flight at all times; the others send on a schedule, whatever comes back."""
+
+    CLOSED = "closed"
+    CONSTANT = "constant"
+    POISSON = "poisson"
+
+
+@dataclass(frozen=True)
+class Target:
+    url: str
+    model: str = ""
+    dialect: Dialect = Dialect.OPENAI_CHAT
+    api_key_env: str = ""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Prompts of a stated token length, unique per request and run; ``tokenizer`` is a tokenizer.json, else the
+    endpoint's own tokenizer or its usage counts set the length."""
+
+    input_tokens: int = 128
+    output_tokens: int = 128
+    seed: int = 0
+    ignore_eos: bool = True
+    temperature: float = 0.0
+    tokenizer: str = ""
+
+
+@dataclass(frozen=True)
+class Load:
+    """``levels`` are concurrencies (closed) or requests per second (constant, poisson); each becomes a stage.
+
+    A stage sends until ``requests`` were sent or ``duration_s`` has passed, whichever comes first, warm-up not counted.
+    """
+
+    arrivals: Arrivals = Arrivals.CLOSED
+    levels: tuple[float, ...] = (1.0,)
+    requests: int | None = None
+    duration_s: float | None = None
+    warmup_s: float = 0.0
+    drain_s: float = 60.0
+    max_in_flight: int = 4096
+
+
+@dataclass(frozen=True)
+class Slo:
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    e2e_ms: float | None = None
+
+    def bounds(self) -> dict[str, float]:
+        """Metric key -> bound, only those that are set."""
+        return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    connect_s: float = 10.0
+    first_byte_s: float = 120.0
+    idle_s: float = 60.0
+    total_s: float = 600.0
+
+
+@dataclass(frozen=True)
+class Power:
+    """``source``: auto, none, nvml, rapl or estimate. ``idle_s``: how long idle power is read before the first stage.
+
+    The CPU watts feed the modelled source only; missing means its published defaults.
+    """
+
+    source: str = "auto"
+    idle_s: float = 3.0
+    cpu_idle_w: float | None = None
+    cpu_max_w: float | None = None
+
+
+@dataclass(frozen=True)
+class Account:
+    """What turns seconds and joules into money and facility energy; missing stays missing in every result."""
+
+    usd_per_hour: float | None = None
+    price_source: str = ""
+    pue: float | None = None
+    pue_source: str = ""
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    target: Target
+    workload: Workload = field(default_factory=Workload)
+    load: Load = field(default_factory=Load)
+    slo: Slo = field(default_factory=Slo)
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    power: Power = field(default_factory=Power)
+    account: Account = field(default_factory=Account)
+    salt: str = ""
+    version: int = SPEC_VERSION
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready; ``from_json`` gives the same specification back."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """Raises SpecError that names the field and what it must be."""
+        spec = _build(cls, data, "spec")
+        assert isinstance(spec, cls)  # noqa: S101
+        return spec
+
+
+def _check(spec: RunSpec) -> None:
+    load, workload = spec.load, spec.workload
+    if spec.version != SPEC_VERSION:
+        raise SpecError(f"version: {spec.version} is not known here; this is version {SPEC_VERSION}")
+    if not spec.target.url.startswith(("http://", "https://")):
+        raise SpecError(f"target.url: {spec.target.url!r} must start with http:// or https://")
+    if not load.levels or any(not level > 0 for level in load.levels):
+        raise SpecError("load.levels: give at least one level, each above 0, such as 1,4,16")
+    if load.arrivals is Arrivals.CLOSED and any(level != int(level) for level in load.levels):
+        raise SpecError("load.levels: concurrency is a whole number of requests in flight, such as 1,4,16")
+    if load.requests is None and load.duration_s is None:
+        raise SpecError("load: say when a stage ends: a number of requests or a duration in seconds")
+    if load.requests is not None and load.requests < 1:
+        raise SpecError("load.requests: at least 1")
+    if load.duration_s is not None and not 0 < load.duration_s <= 86_400:
+        raise SpecError("load.duration_s: above 0 and at most 86400 (a day)")
+    if not 0 <= load.warmup_s <= 3_600:
+        raise SpecError("load.warmup_s: between 0 and 3600 seconds")
+    if max(load.levels) > load.max_in_flight and load.arrivals is Arrivals.CLOSED:
+        raise SpecError(
+            f"load.levels: a concurrency above load.max_in_flight ({load.max_in_flight}) can never be reached"
+        )
+    if not 1 <= workload.input_tokens <= 2_000_000:
+        raise SpecError("workload.input_tokens: between 1 and 2000000")
+    if not 1 <= workload.output_tokens <= 1_000_000:
+        raise SpecError("workload.output_tokens: between 1 and 1000000")
+    for name, bound in spec.slo.bounds().items():
+        if not bound > 0:
+            raise SpecError(f"slo.{name}: above 0 milliseconds, or leave it out")
+    for name, seconds in dataclasses.asdict(spec.timeouts).items():
+        if not seconds > 0:
+            raise SpecError(f"timeouts.{name}: above 0 seconds")
+    if spec.account.pue is not None and not 1 <= spec.account.pue <= 5:
+        raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
+    if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
+        raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
+
+
+def _build(kind: Any, data: Any, path: str) -> Any:
+    """``data`` as the annotated type ``kind``; strict, so that a typo is an error and not a default."""
+    origin = typing.get_origin(kind)
+    if origin in (types.UnionType, typing.Union):
+        if data is None:
+            return None
+        inner = next(option for option in typing.get_args(kind) if option is not type(None))
+        return _build(inner, data, path)
+    if origin is tuple:
+        if not isinstance(data, list | tuple):
+            raise SpecError(f"{path}: must be a list")
+        return tuple(_build(typing.get_args(kind)[0], item, f"{path}[{i}]") for i, item in enumerate(data))
+    if dataclasses.is_dataclass(kind):
+        return _build_dataclass(typing.cast(type[Any], kind), data, path)
+    return _build_scalar(kind, data, path)
+
+
+def _build_dataclass(kind: type[Any], data: Any, path: str) -> Any:
+    if not isinstance(data, dict):
+        raise SpecError(f"{path}: must be an object")
+    hints = typing.get_type_hints(kind)
+    unknown = sorted(set(data) - set(hints))
+    if unknown:
+        raise SpecError(f"{path}.{unknown[0]}: no such field; known are {', '.join(sorted(hints))}")
+    values = {name: _build(hints[name], value, f"{path}.{name}") for name, value in data.items()}
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise SpecError(f"{path}: {error}") from error
+
+
+def _build_scalar(kind: Any, data: Any, path: str) -> Any:
+    if kind is float and isinstance(data, int | float) and not isinstance(data, bool):
+        return float(data)
+    if kind is int and isinstance(data, int) and not isinstance(data, bool):
+        return data
+    if kind in (str, bool) and isinstance(data, kind):
+        return data
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        try:
+            return kind(data)
+        except ValueError:
+            raise SpecError(f"{path}: {data!r} is not one of {', '.join(kind)}") from None
+    raise SpecError(f"{path}: {data!r} is not {'a number' if kind in (int, float) else f'a {kind.__name__}'}")
