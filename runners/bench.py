@@ -1,17 +1,14 @@
 """``python -m runners bench``: check the endpoint, read idle power, drive the stages, add up, write the files."""
 
-import argparse
 import errno
-import os
-import platform
 import resource
 import secrets
 import signal
-import sys
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from time import monotonic_ns
 from types import FrameType
@@ -26,7 +23,6 @@ from runners.environment import environment
 from runners.load.check import Checked, Unusable, check
 from runners.load.engine import Engine
 from runners.load.records import SCHEMA, Spool, read_spool, write_parquet
-from runners.load.report import table
 from runners.load.rows import Window
 from runners.load.stage import Recorder, Stage, Supply
 from runners.load.summary import Client, Ledger, reason, summarise, summarise_stage
@@ -38,7 +34,7 @@ from runners.power.sampler import Sampler
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.probe import identify
 from runners.progress import Progress
-from runners.spec import RunSpec, SpecError
+from runners.spec import RunSpec
 
 
 class Exit(IntEnum):
@@ -139,7 +135,7 @@ class Bench:
                 stage = Stage(
                     self.spec, index, engine, recorder, Supply(checked.requests, self.spec, checked.fit, index)
                 )
-                stage.run(lambda now, stage=stage: self._tick(stage, recorder, sampler, now))
+                stage.run(partial(self._tick, stage, recorder, sampler))
                 self._stages.append((stage, stage.client()))
         finally:
             engine.close()
@@ -237,7 +233,7 @@ class Bench:
             summarise_stage(rows, stage.index, self.spec, client=client, ledger_of=ledger_of)
             for stage, client in self._stages
         ]
-        engine, version, _ = identify(where.endpoint, checked.requests.key)
+        engine, version, _ = identify(where, checked.requests.key)
         return summarise(
             rows,
             self.spec,
