@@ -96,8 +96,17 @@ def _store(run: Run, table: pa.Table | None, name: str, secret: str) -> str:
             return default_storage.save(f"{spool.folder(run)}/{name}", File(file))
 
 
+def discard(results: Results) -> None:
+    """Takes back from storage what ``collect`` put there."""
+    for name in filter(None, (results.requests_file, results.power_file)):
+        default_storage.delete(name)
+
+
 def close(run: Run, ending: Ending, results: Results, end: Callable[..., bool] = states.end) -> bool:
-    """Ends the run with its results. False: the run was not the caller's to end, and nothing was changed."""
+    """Ends the run with its results. False: the run was not the caller's to end, and nothing was changed.
+
+    Of the raw rows in storage either the parts go, which the files replace, or the files that nobody will point to.
+    """
     summary = results.summary or {}
     valid = ending.status is Run.Status.FINISHED and summary.get("valid") is True
     code, text = (ending.code, ending.text) if ending.code or valid else _first_reason(summary)
@@ -115,6 +124,10 @@ def close(run: Run, ending: Ending, results: Results, end: Callable[..., bool] =
         )
         if ended:
             store_stages(run, summary)
+    if ended:
+        spool.discard(run)
+    else:
+        discard(results)
     return ended
 
 
@@ -186,7 +199,4 @@ def salvage(run: Run) -> bool:
     with tempfile.TemporaryDirectory() as directory:
         spool.fetch(run, Path(directory))
         results = collect(run, Path(directory))
-    ended = close(run, ending, results, end=states.lose)
-    if ended:
-        spool.discard(run)
-    return ended
+    return close(run, ending, results, end=states.lose)

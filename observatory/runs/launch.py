@@ -139,9 +139,7 @@ def _store(run: Run, ending: Ending, directory: Path, secret: str, patience_s: f
     """Ends the run with what lies in ``directory``, and waits for a database that is away."""
     results = ingest.collect(run, directory, secret)
     ending = Ending(ending.status, ending.code, plain.text(ending.text, secret))
-    if _patiently(lambda: ingest.close(run, ending, results), patience_s):
-        spool.discard(run)
-    else:
+    if not _patiently(lambda: ingest.close(run, ending, results), patience_s):
         logger.warning("run %s was no longer this worker's to end", run.pk)
 
 
