@@ -15,9 +15,10 @@ from django.db import transaction
 
 from observatory.runs import plain, spool, states
 from observatory.runs.models import Measurement, Run, Stage
-from observatory.runs.partial import partial_summary
 from runners.load.records import read_spool, write_parquet
+from runners.load.summary import reason, summarise
 from runners.metrics import STATISTICS
+from runners.spec import RunSpec
 
 logger = logging.getLogger(__name__)
 
@@ -76,14 +77,26 @@ def _summary(run: Run, directory: Path, requests: pa.Table | None, secret: str) 
         try:
             summary = plain.loads(path.read_bytes(), secret)
         except ValueError:
-            logger.warning("run %s: summary.json is not whole; the rows are counted instead", run.pk)
+            logger.warning("run %s: summary.json is not whole; the rows are added up instead", run.pk)
         else:
             return summary if isinstance(summary, dict) else None
     if requests is None or not requests.num_rows:
         return None
-    summary = plain.plain(partial_summary(requests, run.spec), secret)
-    assert isinstance(summary, dict)  # noqa: S101
-    return summary
+    return _partial_summary(run, requests, secret)
+
+
+def _partial_summary(run: Run, requests: pa.Table, secret: str) -> dict[str, Any] | None:
+    """What the rows of a cut-off run say: its last stage is interrupted, and energy is left out."""
+    try:
+        summary = summarise(requests, RunSpec.from_json(run.spec))
+    except Exception:  # rows cut off anywhere must never keep a run from ending
+        logger.exception("run %s: its rows could not be added up", run.pk)
+        return None
+    summary["valid"] = False
+    summary["reasons"].insert(0, reason("interrupted", "The run did not reach its end; these are the rows kept."))
+    summary["stages"][-1]["verdict"] = "interrupted"
+    kept: dict[str, Any] = plain.plain(summary, secret)
+    return kept
 
 
 def _store(run: Run, table: pa.Table | None, name: str, secret: str) -> str:
@@ -132,7 +145,7 @@ def close(run: Run, ending: Ending, results: Results, end: Callable[..., bool] =
 
 
 def _first_reason(summary: dict[str, Any]) -> tuple[str, str]:
-    reasons = summary.get("reasons") or [{"code": "no_summary", "text": "The instrument left no summary."}]
+    reasons = summary.get("reasons") or [{}]
     return str(reasons[0].get("code", "")), str(reasons[0].get("text", ""))
 
 

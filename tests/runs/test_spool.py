@@ -79,7 +79,7 @@ def test_a_lost_run_keeps_the_rows_that_reached_storage(site: Site, benchmark: M
     assert (run.status, run.reason_code, run.valid) == ("lost", "worker_lost", False)
     stage = run.stages.get()
     assert (stage.planned, stage.ok, stage.failed, stage.verdict) == (6, 5, 1, "interrupted")
-    assert stage.failures == {"timeout_idle": {"count": 1, "example": ""}}
+    assert stage.failures["timeout_idle"]["count"] == 1
     assert sorted(default_storage.listdir(spool.folder(run))[1]) == ["requests.parquet"]
 
 
