@@ -1,3 +1,8 @@
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, include, path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from observatory.api.health import healthz
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("api/v1/", include("observatory.api.urls")),
+    path("healthz", healthz, name="healthz"),
+]
