@@ -64,12 +64,12 @@ def valkey(monkeypatch: pytest.MonkeyPatch) -> Iterator[Valkey]:
 
 @pytest.fixture
 def user(db: None) -> User:
-    return User.objects.create_user("una", password="correct horse")
+    return User.objects.create_user("una")
 
 
 @pytest.fixture
 def staff(db: None) -> User:
-    return User.objects.create_user("stan", password="battery staple", is_staff=True)
+    return User.objects.create_user("stan", is_staff=True)
 
 
 @pytest.fixture
