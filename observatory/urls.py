@@ -1,6 +1,7 @@
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
+from observatory.api.health import healthz
 from observatory.pages import benchmarks, deployments, endpoints, overview, runs, schedules, tokens, welcome
 from observatory.pages.twins import paths
 
@@ -20,4 +21,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *paths("schedules/<int:pk>", schedules.schedule, "schedule"),
     path("tokens", tokens.tokens, name="tokens"),
     path("", include("observatory.pages.results_urls")),
+    path("api/v1/", include("observatory.api.urls")),
+    path("healthz", healthz, name="healthz"),
 ]
