@@ -1,29 +1,111 @@
-"""Endpoints: list and page."""
+"""Endpoints: list, page, form, probe."""
 
+from typing import Any
+
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db.models import Count
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
 
 from observatory.catalog.models import Endpoint
-from observatory.pages.access import Request
-from observatory.pages.twins import answer
+from observatory.pages import probes
+from observatory.pages.access import Request, staff_required
+from observatory.pages.catalog_forms import EndpointForm
+from observatory.pages.deployments import all_deployments
+from observatory.pages.listing import arrange
+from observatory.pages.run_lists import latest
+from observatory.pages.tables import DeploymentTable, EndpointTable
+from observatory.pages.twins import Row, answer
+from observatory.runs.models import Run
 
 
 @login_required
 def endpoints(request: Request, form: str = "html") -> HttpResponse:
-    """All endpoints, by name."""
-    found = Endpoint.objects.all()
-    return answer(
-        request,
-        form,
-        "catalog/endpoints.html",
-        {"endpoints": found},
-        rows=lambda: [{"id": endpoint.pk} for endpoint in found],
-    )
+    """All endpoints."""
+    found = Endpoint.objects.annotate(deployment_count=Count("deployments"))
+    table = arrange(EndpointTable(found), request)
+    return answer(request, form, "catalog/endpoints.html", {"table": table}, rows=lambda: map(row, found))
 
 
 @login_required
 def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponse:
-    """One endpoint."""
+    """One endpoint: its address, what answers there, its deployments and latest runs."""
     found = get_object_or_404(Endpoint, pk=pk)
-    return answer(request, form, "catalog/endpoint.html", {"endpoint": found}, rows=lambda: [{"id": found.pk}])
+    context = {
+        "endpoint": found,
+        "deployments": DeploymentTable(all_deployments().filter(endpoint=found), exclude=("endpoint", "model")),
+        "runs": latest(Run.objects.filter(endpoint=found)),
+    }
+    return answer(
+        request,
+        form,
+        "catalog/endpoint.html",
+        context,
+        rows=lambda: [row(found)],
+        data=lambda: {**row(found), "probe": found.probe},
+    )
+
+
+def row(endpoint: Endpoint) -> Row:
+    """For programs. The key is not in it."""
+    probe = endpoint.probe or {}
+    return {
+        "id": endpoint.pk,
+        "name": endpoint.name,
+        "url": endpoint.url,
+        "model": endpoint.model,
+        "dialect": endpoint.dialect,
+        "usable": probe.get("usable"),
+        "engine": probe.get("engine"),
+        "engine_version": probe.get("engine_version"),
+        "probed_at": endpoint.probed_at,
+    }
+
+
+@staff_required
+def edit(request: Request, pk: int | None = None) -> HttpResponse:
+    """The form of a new or known endpoint. The server is asked at once, and what it says is kept with the endpoint."""
+    found = get_object_or_404(Endpoint, pk=pk) if pk else Endpoint(created_by=request.user)
+    form = EndpointForm(request.POST or None, instance=found)
+    if request.method == "POST" and form.is_valid():
+        said = probes.ask(form.instance)
+        if form.instance.model:
+            form.save()
+            _tell(request, said)
+            return redirect(form.instance)
+        form.add_error("model", _unnamed(said))
+    context = {
+        "form": form,
+        "heading": f"Edit {found.name}" if pk else "Add an endpoint",
+        "button": "Save and probe",
+        "back": found.get_absolute_url() if pk else reverse("endpoints"),
+        "subnav": "catalog/subnav.html",
+    }
+    return render(request, "form.html", context)
+
+
+def _tell(request: Request, said: dict[str, Any]) -> None:
+    if said["usable"]:
+        messages.success(request, "Saved. The server answers and can be measured.")
+    else:
+        messages.warning(request, "Saved, but it cannot be measured yet: see what to do below.")
+
+
+def _unnamed(said: dict[str, Any]) -> str:
+    why = "The server names no models" if said["usable"] else said["text"]
+    return f"{why.rstrip('.')}. Correct this, or type the model's name here and save to probe again later."
+
+
+@staff_required
+@require_POST
+def probe(request: Request, pk: int) -> HttpResponse:
+    """Asks the server again and keeps the answer."""
+    found = get_object_or_404(Endpoint, pk=pk)
+    probes.ask(found)
+    found.save(update_fields=["probe", "probed_at"])
+    if not request.htmx:
+        return redirect(found)
+    return render(request, "catalog/probe.html", {"endpoint": found, "probe": found.probe})
