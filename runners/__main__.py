@@ -1,0 +1,35 @@
+"""``python -m runners``: the instruments on the command line."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from runners import __version__, bench_cli, demo_engine, probe
+from runners.power import cli as power_cli
+
+_COMMANDS = (
+    ("bench", bench_cli, "run a load test against an endpoint, with power"),
+    ("probe", probe, "say what stands at a URL and what it supports"),
+    ("power", power_cli, "say which power instruments this machine has"),
+    ("serve-demo", demo_engine, "serve a small real model on this machine with llama.cpp"),
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="python -m runners", description="Measure LLM serving endpoints.")
+    top.add_argument("--version", action="version", version=__version__)
+    commands = top.add_subparsers(dest="command", required=True)
+    for name, module, help in _COMMANDS:
+        command = commands.add_parser(name, help=help, description=help)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    args = parser().parse_args(arguments)
+    return int(args.run(args))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
