@@ -1,6 +1,7 @@
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
+from observatory.api.health import healthz
 from observatory.pages import (
     benchmarks,
     deployments,
@@ -54,4 +55,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("tokens", tokens.tokens, name="tokens"),
     path("tokens/<int:pk>/revoke", tokens.revoke_token, name="token-revoke"),
     path("", include("observatory.pages.results_urls")),
+    path("api/v1/", include("observatory.api.urls")),
+    path("healthz", healthz, name="healthz"),
 ]

@@ -7,7 +7,7 @@ from observatory.runs.models import Run
 
 
 def all_benchmarks() -> QuerySet[Benchmark]:
-    """Each with the number of its runs (``run_count``) and its last one (``last_run``, ``last_status``, ``last_valid``)."""
+    """Each with its number of runs, ``run_count``, and its last one: ``last_run``, ``last_status``, ``last_valid``."""
     last = Run.objects.filter(benchmark=OuterRef("pk")).order_by("-pk")
     return Benchmark.objects.select_related("deployment__endpoint").annotate(
         run_count=Count("runs"),

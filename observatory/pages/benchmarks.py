@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
@@ -19,7 +19,7 @@ from observatory.pages.launch import start as launch
 from observatory.pages.listing import arrange
 from observatory.pages.run_lists import latest
 from observatory.pages.tables import BenchmarkTable, ScheduleTable, asks
-from observatory.pages.twins import Row, answer
+from observatory.pages.twins import answer, facts
 from observatory.runs import spec
 from observatory.runs.models import Run
 from observatory.schedules.models import Schedule
@@ -27,9 +27,28 @@ from runners.spec import SpecError
 
 DEFAULTS = {"levels": [1, 4, 16], "duration_s": 60, "warmup_s": 5}
 
+#: For programs.
+COLUMNS = {
+    "id": "pk",
+    "name": "name",
+    "deployment": "deployment.name",
+    "arrivals": "arrivals",
+    "levels": "levels",
+    "duration_s": "duration_s",
+    "requests": "requests",
+    "warmup_s": "warmup_s",
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "seed": "seed",
+    "slo_ttft_ms": "slo_ttft_ms",
+    "slo_tpot_ms": "slo_tpot_ms",
+    "slo_e2e_ms": "slo_e2e_ms",
+    "power_source": "power_source",
+}
+
 
 @login_required
-def benchmarks(request: Request, form: str = "html") -> HttpResponse:
+def benchmarks(request: Request, form: str = "html") -> HttpResponseBase:
     """All benchmarks, and the schedules that run them."""
     found = all_benchmarks()
     context = {
@@ -37,11 +56,18 @@ def benchmarks(request: Request, form: str = "html") -> HttpResponse:
         "schedules": ScheduleTable(Schedule.objects.select_related("benchmark"), orderable=False),
         "deployments": Deployment.objects.exists(),
     }
-    return answer(request, form, "benchmarks/benchmarks.html", context, rows=lambda: map(row, found))
+    return answer(
+        request,
+        form,
+        "benchmarks/benchmarks.html",
+        context,
+        rows=lambda: (facts(item, COLUMNS) for item in found),
+        columns=COLUMNS,
+    )
 
 
 @login_required
-def benchmark(request: Request, pk: int, form: str = "html") -> HttpResponse:
+def benchmark(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
     """One benchmark: what it asks, what it will take, its schedules and latest runs."""
     found = get_object_or_404(all_benchmarks(), pk=pk)
     cost, trouble = _estimate(found)
@@ -58,30 +84,9 @@ def benchmark(request: Request, pk: int, form: str = "html") -> HttpResponse:
         form,
         "benchmarks/benchmark.html",
         context,
-        rows=lambda: [row(found)],
-        data=lambda: row(found),
+        rows=lambda: [facts(found, COLUMNS)],
+        data=lambda: facts(found, COLUMNS),
     )
-
-
-def row(benchmark: Benchmark) -> Row:
-    """For programs."""
-    return {
-        "id": benchmark.pk,
-        "name": benchmark.name,
-        "deployment": benchmark.deployment.name,
-        "arrivals": benchmark.arrivals,
-        "levels": benchmark.levels,
-        "duration_s": benchmark.duration_s,
-        "requests": benchmark.requests,
-        "warmup_s": benchmark.warmup_s,
-        "input_tokens": benchmark.input_tokens,
-        "output_tokens": benchmark.output_tokens,
-        "seed": benchmark.seed,
-        "slo_ttft_ms": benchmark.slo_ttft_ms,
-        "slo_tpot_ms": benchmark.slo_tpot_ms,
-        "slo_e2e_ms": benchmark.slo_e2e_ms,
-        "power_source": benchmark.power_source,
-    }
 
 
 @login_required
@@ -132,7 +137,7 @@ def preview(request: Request) -> HttpResponse:
 
 def _complaints(form: BenchmarkForm) -> list[str]:
     return [
-        f"{form.fields[name].label or name}: {text}" if name in form.fields else text
+        f"{form.fields[name].label or name}: {text}" if name in form.fields else str(text)
         for name, texts in form.errors.items()
         for text in texts
         if name != "name"

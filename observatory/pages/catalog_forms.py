@@ -31,14 +31,14 @@ class EndpointForm(forms.ModelForm[Endpoint]):
         self.stored_key = self.instance.api_key
         self.fields["model"].required = False
         if self.stored_key:
-            self.fields["api_key"].help_text = (
-                f"A key that ends with {self.instance.api_key_hint} is stored. Leave empty to keep it."
-            )
+            self.fields[
+                "api_key"
+            ].help_text = f"A key that ends with {self.instance.api_key_hint} is stored. Leave empty to keep it."
         else:
             del self.fields["forget_key"]
 
     def clean_api_key(self) -> str:
-        return self.cleaned_data["api_key"] or self.stored_key
+        return str(self.cleaned_data["api_key"] or self.stored_key)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -82,7 +82,16 @@ class DeploymentForm(forms.ModelForm[Deployment]):
 class SiteForm(forms.ModelForm[Site]):
     class Meta:
         model = Site
-        fields = ("name", "provider", "region", "pue", "wue_l_per_kwh", "electricity_usd_per_kwh", "grid_g_per_kwh", "source")
+        fields = (
+            "name",
+            "provider",
+            "region",
+            "pue",
+            "wue_l_per_kwh",
+            "electricity_usd_per_kwh",
+            "grid_g_per_kwh",
+            "source",
+        )
         labels = {
             "pue": "PUE",
             "wue_l_per_kwh": "WUE, litres per kWh",

@@ -3,7 +3,7 @@
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
@@ -14,8 +14,27 @@ from observatory.pages.catalog_forms import DeploymentForm
 from observatory.pages.listing import arrange
 from observatory.pages.run_lists import latest
 from observatory.pages.tables import BenchmarkTable, DeploymentTable
-from observatory.pages.twins import Row, answer
+from observatory.pages.twins import answer, facts
 from observatory.runs.models import Run
+
+#: For programs.
+COLUMNS = {
+    "id": "pk",
+    "name": "name",
+    "endpoint": "endpoint.name",
+    "model": "endpoint.model",
+    "engine": "engine",
+    "engine_version": "engine_version",
+    "precision": "precision",
+    "hardware": "hardware",
+    "tensor_parallel": "tensor_parallel",
+    "pipeline_parallel": "pipeline_parallel",
+    "replicas": "replicas",
+    "accelerator_group": "accelerator_group",
+    "usd_per_hour": "usd_per_hour",
+    "price_source": "price_source",
+    "site": "site.name",
+}
 
 
 def all_deployments() -> QuerySet[Deployment]:
@@ -23,15 +42,22 @@ def all_deployments() -> QuerySet[Deployment]:
 
 
 @login_required
-def deployments(request: Request, form: str = "html") -> HttpResponse:
+def deployments(request: Request, form: str = "html") -> HttpResponseBase:
     """All deployments."""
     found = all_deployments()
     table = arrange(DeploymentTable(found), request)
-    return answer(request, form, "catalog/deployments.html", {"table": table}, rows=lambda: map(row, found))
+    return answer(
+        request,
+        form,
+        "catalog/deployments.html",
+        {"table": table},
+        rows=lambda: (facts(item, COLUMNS) for item in found),
+        columns=COLUMNS,
+    )
 
 
 @login_required
-def deployment(request: Request, pk: int, form: str = "html") -> HttpResponse:
+def deployment(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
     """One deployment: what serves, what it costs, its benchmarks and latest runs."""
     found = get_object_or_404(all_deployments(), pk=pk)
     context = {
@@ -44,31 +70,9 @@ def deployment(request: Request, pk: int, form: str = "html") -> HttpResponse:
         form,
         "catalog/deployment.html",
         context,
-        rows=lambda: [row(found)],
-        data=lambda: row(found),
+        rows=lambda: [facts(found, COLUMNS)],
+        data=lambda: facts(found, COLUMNS),
     )
-
-
-def row(deployment: Deployment) -> Row:
-    """For programs."""
-    price, site = deployment.usd_per_hour, deployment.site
-    return {
-        "id": deployment.pk,
-        "name": deployment.name,
-        "endpoint": deployment.endpoint.name,
-        "model": deployment.endpoint.model,
-        "engine": deployment.engine,
-        "engine_version": deployment.engine_version,
-        "precision": deployment.precision,
-        "hardware": deployment.hardware,
-        "tensor_parallel": deployment.tensor_parallel,
-        "pipeline_parallel": deployment.pipeline_parallel,
-        "replicas": deployment.replicas,
-        "accelerator_group": deployment.accelerator_group,
-        "usd_per_hour": None if price is None else float(price),
-        "price_source": deployment.price_source,
-        "site": site.name if site else None,
-    }
 
 
 @staff_required
@@ -78,7 +82,9 @@ def edit(request: Request, pk: int | None = None) -> HttpResponse:
     form = DeploymentForm(request.POST or None, instance=found, initial={} if found else _known(request))
     if request.method == "POST" and form.is_valid():
         saved = form.save()
-        messages.success(request, "Saved. Later runs take these facts; earlier runs keep those that they were made with.")
+        messages.success(
+            request, "Saved. Later runs take these facts; earlier runs keep those that they were made with."
+        )
         return redirect(saved)
     context = {
         "form": form,

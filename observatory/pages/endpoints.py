@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
@@ -18,20 +18,40 @@ from observatory.pages.deployments import all_deployments
 from observatory.pages.listing import arrange
 from observatory.pages.run_lists import latest
 from observatory.pages.tables import DeploymentTable, EndpointTable
-from observatory.pages.twins import Row, answer
+from observatory.pages.twins import answer, facts
 from observatory.runs.models import Run
+
+#: For programs. The key is not in it.
+COLUMNS = {
+    "id": "pk",
+    "name": "name",
+    "url": "url",
+    "model": "model",
+    "dialect": "dialect",
+    "usable": "probe.usable",
+    "engine": "probe.engine",
+    "engine_version": "probe.engine_version",
+    "probed_at": "probed_at",
+}
 
 
 @login_required
-def endpoints(request: Request, form: str = "html") -> HttpResponse:
+def endpoints(request: Request, form: str = "html") -> HttpResponseBase:
     """All endpoints."""
     found = Endpoint.objects.annotate(deployment_count=Count("deployments"))
     table = arrange(EndpointTable(found), request)
-    return answer(request, form, "catalog/endpoints.html", {"table": table}, rows=lambda: map(row, found))
+    return answer(
+        request,
+        form,
+        "catalog/endpoints.html",
+        {"table": table},
+        rows=lambda: (facts(item, COLUMNS) for item in found),
+        columns=COLUMNS,
+    )
 
 
 @login_required
-def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponse:
+def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
     """One endpoint: its address, what answers there, its deployments and latest runs."""
     found = get_object_or_404(Endpoint, pk=pk)
     context = {
@@ -44,25 +64,9 @@ def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponse:
         form,
         "catalog/endpoint.html",
         context,
-        rows=lambda: [row(found)],
-        data=lambda: {**row(found), "probe": found.probe},
+        rows=lambda: [facts(found, COLUMNS)],
+        data=lambda: {**facts(found, COLUMNS), "probe": found.probe},
     )
-
-
-def row(endpoint: Endpoint) -> Row:
-    """For programs. The key is not in it."""
-    probe = endpoint.probe or {}
-    return {
-        "id": endpoint.pk,
-        "name": endpoint.name,
-        "url": endpoint.url,
-        "model": endpoint.model,
-        "dialect": endpoint.dialect,
-        "usable": probe.get("usable"),
-        "engine": probe.get("engine"),
-        "engine_version": probe.get("engine_version"),
-        "probed_at": endpoint.probed_at,
-    }
 
 
 @staff_required

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -30,7 +30,7 @@ class Step:
 
 
 @login_required
-def overview(request: Request, form: str = "html") -> HttpResponse:
+def overview(request: Request, form: str = "html") -> HttpResponseBase:
     """The first page; without any run it leads to the first-run guide."""
     if form == "html" and not Run.objects.exists():
         return redirect("welcome")

@@ -11,10 +11,8 @@ PROBE_TIMEOUT_S = 10.0
 
 
 def ask(endpoint: Endpoint) -> dict[str, Any]:
-    """Puts what the server answered on the endpoint, unsaved, and gives it back. No step takes longer than PROBE_TIMEOUT_S."""
-    endpoint.probe = probe(
-        endpoint.url, endpoint.dialect, endpoint.api_key, endpoint.model, PROBE_TIMEOUT_S
-    )
+    """What the server answered, put on the endpoint (unsaved) too. No step takes longer than PROBE_TIMEOUT_S."""
+    endpoint.probe = probe(endpoint.url, endpoint.dialect, endpoint.api_key, endpoint.model, PROBE_TIMEOUT_S)
     endpoint.probed_at = timezone.now()
     if not endpoint.model and endpoint.probe["models"]:
         endpoint.model = endpoint.probe["models"][0]

@@ -18,9 +18,7 @@ def endpoint_for(url: str, dialect: str, user: User) -> Endpoint:
     """The known endpoint at that address, or a new one (unsaved) named after its host. Raises AddressError."""
     address = parse_endpoint(url)
     known = Endpoint.objects.filter(url=address.url, dialect=dialect).first()
-    return known or Endpoint(
-        name=_free(Endpoint, address.authority), url=address.url, dialect=dialect, created_by=user
-    )
+    return known or Endpoint(name=_free(Endpoint, address.authority), url=address.url, dialect=dialect, created_by=user)
 
 
 def with_model(endpoint: Endpoint, model: str, user: User) -> Endpoint:

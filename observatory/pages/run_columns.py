@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from django.db.models import Case, OuterRef, Prefetch, QuerySet, Subquery, Value, When
 
 from observatory.runs.models import Measurement, Run
-from runners.metrics import BY_KEY, METRICS, Metric, Shape
+from runners.metrics import METRICS, Metric, Shape
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
@@ -13,6 +13,7 @@ from observatory.pages.run_columns import COLUMNS, chosen
 from observatory.pages.run_filter import RunFilter
 from observatory.pages.run_lists import row, shown, table
 from observatory.pages.twins import answer
+from observatory.reports.results import wide
 from observatory.runs import states
 from observatory.runs.models import Run
 
@@ -20,7 +21,7 @@ ACTIVE = (Run.Status.QUEUED, Run.Status.RUNNING)
 
 
 @login_required
-def runs(request: Request, form: str = "html") -> HttpResponse:
+def runs(request: Request, form: str = "html") -> HttpResponseBase:
     """Runs under the filters, in the order and with the columns that the URL asks for."""
     filtered = RunFilter(request.GET, Run.objects.all())
     columns = chosen(request.GET.getlist("columns"))
@@ -40,6 +41,7 @@ def runs(request: Request, form: str = "html") -> HttpResponse:
         "runs/runs.html",
         context,
         rows=lambda: (row(run, columns) for run in shown(filtered.qs, columns)),
+        sheet=lambda: wide(filtered.qs),
     )
 
 

@@ -19,7 +19,9 @@ class ScheduleForm(forms.ModelForm[Schedule]):
         model = Schedule
         fields = ("cron", "time_zone", "enabled")
         labels = {"cron": "Cron line"}
-        help_texts = {"cron": "Minute, hour, day of month, month, day of week. 0 3 * * 1-5 is at 03:00 on working days."}
+        help_texts = {
+            "cron": "Minute, hour, day of month, month, day of week. 0 3 * * 1-5 is at 03:00 on working days."
+        }
         widgets = {
             "cron": forms.TextInput(attrs={"class": "mono", "placeholder": "0 3 * * *", "autocomplete": "off"}),
             "time_zone": forms.TextInput(attrs={"list": "time-zones"}),

@@ -2,7 +2,7 @@
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
@@ -11,21 +11,39 @@ from observatory.pages.access import Request
 from observatory.pages.listing import arrange
 from observatory.pages.schedule_form import ScheduleForm, coming, time_zones, words
 from observatory.pages.tables import OccurrenceTable, ScheduleTable
-from observatory.pages.twins import Row, answer
+from observatory.pages.twins import answer, facts
 from observatory.schedules.due import CronError, arm, validate_cron
-from observatory.schedules.models import Occurrence, Schedule
+from observatory.schedules.models import Schedule
+
+#: For programs: a schedule, and one of its past times.
+COLUMNS = {
+    "id": "pk",
+    "benchmark": "benchmark.name",
+    "cron": "cron",
+    "time_zone": "time_zone",
+    "enabled": "enabled",
+    "next_due_at": "next_due_at",
+}
+PAST = {"due_at": "due_at", "outcome": "outcome", "reason": "reason", "run": "run_id"}
 
 
 @login_required
-def schedules(request: Request, form: str = "html") -> HttpResponse:
+def schedules(request: Request, form: str = "html") -> HttpResponseBase:
     """All schedules."""
     found = Schedule.objects.select_related("benchmark")
     table = arrange(ScheduleTable(found), request)
-    return answer(request, form, "schedules/schedules.html", {"table": table}, rows=lambda: map(row, found))
+    return answer(
+        request,
+        form,
+        "schedules/schedules.html",
+        {"table": table},
+        rows=lambda: (facts(item, COLUMNS) for item in found),
+        columns=COLUMNS,
+    )
 
 
 @login_required
-def schedule(request: Request, pk: int, form: str = "html") -> HttpResponse:
+def schedule(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
     """One schedule: its next times and what came of the past ones."""
     found = get_object_or_404(Schedule.objects.select_related("benchmark"), pk=pk)
     past = found.occurrences.select_related("run")
@@ -41,30 +59,10 @@ def schedule(request: Request, pk: int, form: str = "html") -> HttpResponse:
         form,
         "schedules/schedule.html",
         context,
-        rows=lambda: map(_past, past),
-        data=lambda: {**row(found), "occurrences": list(map(_past, past))},
+        rows=lambda: (facts(item, PAST) for item in past),
+        columns=PAST,
+        data=lambda: {**facts(found, COLUMNS), "occurrences": [facts(item, PAST) for item in past]},
     )
-
-
-def row(schedule: Schedule) -> Row:
-    """For programs."""
-    return {
-        "id": schedule.pk,
-        "benchmark": schedule.benchmark.name,
-        "cron": schedule.cron,
-        "time_zone": schedule.time_zone,
-        "enabled": schedule.enabled,
-        "next_due_at": schedule.next_due_at,
-    }
-
-
-def _past(occurrence: Occurrence) -> Row:
-    return {
-        "due_at": occurrence.due_at,
-        "outcome": occurrence.outcome,
-        "reason": occurrence.reason,
-        "run": occurrence.run_id,
-    }
 
 
 @login_required
@@ -79,7 +77,12 @@ def edit(request: Request, pk: int | None = None, benchmark: int | None = None) 
         arm(form.save(commit=False))
         messages.success(request, "The schedule is set." if found.enabled else "Saved; the schedule is off.")
         return redirect(found)
-    context = {"form": form, "benchmark": found.benchmark, "schedule": found if pk else None, "time_zones": time_zones()}
+    context = {
+        "form": form,
+        "benchmark": found.benchmark,
+        "schedule": found if pk else None,
+        "time_zones": time_zones(),
+    }
     return render(request, "schedules/form.html", context)
 
 

@@ -136,7 +136,7 @@ class OccurrenceTable(Listing):
     reason = tables.Column(orderable=False, attrs={"td": {"class": "text muted"}})
 
     class Meta(Listing.Meta):
-        default = ""
+        default = SafeString("")
 
     def render_outcome(self, value: str) -> SafeString:
         kind = {"started": "ok", "missed": "note"}.get(value, "")

@@ -43,7 +43,9 @@ def metric(
 
 
 @register.simple_tag
-def quantity(value: float | Decimal | str | None, unit: str, mark: str = Mark.MEASURED, n: int | None = None) -> SafeString:
+def quantity(
+    value: float | Decimal | str | None, unit: str, mark: str = Mark.MEASURED, n: int | None = None
+) -> SafeString:
     """Any number with its unit, marked as ``metric`` does; times in "ms" move to the unit that keeps them readable."""
     if value is None or value == "":
         return missing("")

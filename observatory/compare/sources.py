@@ -1,0 +1,73 @@
+"""Stored stages as input of a comparison: the only place of this room that reads models and files."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from django.db.models.fields.files import FieldFile
+
+from observatory.compare.samples import stage_samples
+from observatory.compare.stages import Number, StageResult
+from observatory.runs.models import Measurement, Run, Stage
+
+
+def read_rows(file: FieldFile, columns: list[str] | None = None) -> pa.Table | None:
+    """The rows of a stored Parquet file; None when none is kept or it cannot be read."""
+    if not file:
+        return None
+    try:
+        with file.open("rb") as source:
+            return pq.read_table(source, columns=columns)
+    except (OSError, pa.ArrowException):
+        return None
+
+
+def stage_numbers(measurements: Iterable[Measurement]) -> dict[tuple[str, str], Number]:
+    return {(m.metric, m.statistic): Number(m.value, m.low, m.high, m.n, m.mark) for m in measurements}
+
+
+def stage_result(stage: Stage, label: str, rows: pa.Table | None = None) -> StageResult:
+    """``rows`` are the run's raw request rows; without them percentiles have no interval of the difference."""
+    run = stage.run
+    workload: Mapping[str, Any] = run.spec.get("workload", {})
+    energy: Mapping[str, Any] = stage.energy or {}
+    return StageResult(
+        label=label,
+        run_id=run.pk,
+        stage_index=stage.index,
+        load_kind=stage.load_kind,
+        load_value=stage.load_value,
+        run_valid=run.valid,
+        run_reason=run.reason,
+        verdict=stage.verdict,
+        definitions_version=run.definitions_version,
+        input_tokens=workload.get("input_tokens"),
+        output_tokens=workload.get("output_tokens"),
+        slo={key: bound for key, bound in run.spec.get("slo", {}).items() if bound is not None},
+        energy_boundary=energy.get("boundary"),
+        energy_mark=energy.get("mark"),
+        energy_short=bool(energy.get("short")),
+        price_basis=(stage.cost or {}).get("basis"),
+        numbers=stage_numbers(stage.measurements.all()),
+        samples={} if rows is None else stage_samples(rows, stage.index),
+        setup=run_setup(run),
+    )
+
+
+def run_setup(run: Run) -> dict[str, Any]:
+    """What decides a run's numbers: the deployment as it was, the specification and the load machine."""
+    summary: Mapping[str, Any] = run.summary or {}
+    spec = {name: value for name, value in run.spec.items() if name not in ("salt", "target", "version")}
+    return {
+        "model": run.spec.get("target", {}).get("model"),
+        "url": run.spec.get("target", {}).get("url"),
+        "dialect": run.spec.get("target", {}).get("dialect"),
+        "engine": summary.get("target", {}).get("engine"),
+        "engine_version": summary.get("target", {}).get("engine_version"),
+        "deployment": run.setup,
+        "load_host": summary.get("environment", {}),
+        "clock": summary.get("clock"),
+        "power": summary.get("power", {}).get("source"),
+        "spec": spec,
+    }
