@@ -38,6 +38,7 @@ SCHEMA = pa.schema(
         ("token_source", pa.string()),  # usage | tokenizer | unknown
         ("events", pa.int32()),
         ("event_offsets_ns", pa.list_(pa.int64())),  # token events, relative to sent_ns; equal values: same read
+        ("event_tokens", pa.list_(pa.int32())),  # tokens of each, only where the server tells them
         ("bytes_in", pa.int64()),
         ("retried", pa.bool_()),
         ("server_prompt_ms", pa.float64()),  # the server's own timings, where it tells them

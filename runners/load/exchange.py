@@ -1,0 +1,62 @@
+"""One request and what came back, while it is in flight."""
+
+from runners.load.framing import Response
+from runners.load.outcomes import Outcome
+
+
+class Exchange:
+    """Stamps are CLOCK_MONOTONIC nanoseconds; 0 means not yet. ``outcome`` stays None until the transport decides."""
+
+    __slots__ = (
+        "asked_input_tokens",
+        "asked_output_tokens",
+        "connect_ns",
+        "connection",
+        "detail",
+        "due_ns",
+        "end_ns",
+        "index",
+        "last_read_ns",
+        "outcome",
+        "ready_ns",
+        "request",
+        "response",
+        "retried",
+        "sent_ns",
+        "stage",
+        "unsent",
+        "warmup",
+    )
+
+    def __init__(
+        self,
+        request: bytes,
+        *,
+        stage: int = 0,
+        index: int = 0,
+        asked_input_tokens: int = 0,
+        asked_output_tokens: int = 0,
+    ) -> None:
+        self.request = request
+        self.stage = stage
+        self.index = index
+        self.asked_input_tokens = asked_input_tokens
+        self.asked_output_tokens = asked_output_tokens
+        self.warmup = False
+        self.due_ns = 0
+        self.ready_ns = 0
+        self.sent_ns = 0
+        self.connect_ns: int | None = None
+        self.last_read_ns = 0
+        self.end_ns = 0
+        self.response = Response()
+        self.outcome: Outcome | None = None
+        self.detail = ""
+        self.retried = False
+        self.unsent = memoryview(b"")
+        self.connection: object | None = None
+
+    def fail(self, outcome: Outcome, detail: str = "") -> None:
+        if self.outcome is None:
+            self.outcome = outcome
+            self.detail = detail

@@ -1,0 +1,236 @@
+"""Non-blocking connections: TCP, TLS through memory buffers, kernel receive stamps."""
+
+import errno
+import socket
+import ssl
+from dataclasses import dataclass, field
+from time import monotonic_ns
+
+from runners.address import Endpoint, Pinned
+from runners.load.clock import SO_TIMESTAMPNS, KernelClock
+from runners.load.exchange import Exchange
+from runners.load.outcomes import Outcome
+
+READ_BYTES = 65_536
+_ANCILLARY_BYTES = socket.CMSG_SPACE(16)
+
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM})
+_SATURATED_WORDS = {
+    errno.EMFILE: "this process may open no more files: raise the limit (ulimit -n) or lower the concurrency",
+    errno.ENFILE: "this machine may open no more files: raise fs.file-max or lower the concurrency",
+    errno.EADDRNOTAVAIL: "no local port is left: widen net.ipv4.ip_local_port_range or reuse connections",
+}
+_TLS_REASONS = {
+    10: "expired: the certificate's date has passed",
+    18: "self_signed: the certificate is signed by itself",
+    19: "self_signed: the chain ends in a certificate that is not trusted here",
+    20: "unknown_issuer: the chain is incomplete or its issuer is not trusted here",
+    62: "hostname: the certificate is for another host",
+    64: "hostname: the certificate is for another address",
+}
+
+
+class TransportError(Exception):
+    """Ends the exchange with an outcome."""
+
+    def __init__(self, outcome: Outcome, detail: str) -> None:
+        super().__init__(detail)
+        self.outcome = outcome
+        self.detail = detail
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where requests go: addresses resolved and checked once, so that what was checked is what is contacted."""
+
+    endpoint: Endpoint
+    addresses: tuple[Pinned, ...]
+    tls: ssl.SSLContext | None = field(default=None, compare=False)
+
+
+def connect_error(error: OSError) -> TransportError:
+    if error.errno in _EXHAUSTED:
+        return TransportError(Outcome.CLIENT_SATURATED, _SATURATED_WORDS.get(error.errno or 0, str(error.strerror)))
+    if error.errno == errno.ECONNREFUSED:
+        return TransportError(Outcome.CONNECT_REFUSED, "connection refused")
+    if error.errno == errno.ETIMEDOUT:
+        return TransportError(Outcome.TIMEOUT_CONNECT, "the network gave up connecting")
+    return TransportError(Outcome.CONNECT_FAILED, str(error.strerror or error))
+
+
+def tls_error(error: ssl.SSLError) -> TransportError:
+    """tls_error with a reason of one word first, then words for people."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = _TLS_REASONS.get(error.verify_code, f"certificate: {error.verify_message}")
+    else:
+        name = (error.reason or "").upper()
+        if "WRONG_VERSION_NUMBER" in name or "HTTP_REQUEST" in name or "RECORD_LAYER" in name:
+            reason = "wrong_version_number: the port does not speak TLS; is it http, not https?"
+        elif "VERSION" in name or "UNSUPPORTED_PROTOCOL" in name:
+            reason = "version: the server speaks only TLS versions that are no longer safe"
+        elif "CERTIFICATE_REQUIRED" in name or "HANDSHAKE_FAILURE" in name:
+            reason = "client_cert: the server wants a client certificate, or shares no cipher"
+        else:
+            reason = f"handshake: {name.lower().replace('_', ' ') or 'failed'}"
+    return TransportError(Outcome.TLS_ERROR, reason)
+
+
+class Connection:
+    """One socket. ``open`` is false while TCP or TLS is still being set up."""
+
+    __slots__ = (
+        "_address",
+        "_incoming",
+        "_outgoing",
+        "_tls",
+        "destination",
+        "exchange",
+        "fd",
+        "open",
+        "reused",
+        "sock",
+        "started_ns",
+        "want_write",
+    )
+
+    def __init__(self, destination: Destination) -> None:
+        self.destination = destination
+        self.exchange: Exchange | None = None
+        self.open = False
+        self.reused = False
+        self.want_write = True
+        self.started_ns = monotonic_ns()
+        self._address = 0
+        self._tls: ssl.SSLObject | None = None
+        self._connect()
+
+    def _connect(self) -> None:
+        """Begins the TCP connection to the present address. Raises TransportError."""
+        family, sockaddr = self.destination.addresses[self._address]
+        try:
+            self.sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            self.fd = self.sock.fileno()
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+            code = self.sock.connect_ex(sockaddr)
+        except OSError as error:
+            raise connect_error(error) from None
+        if code not in (0, errno.EINPROGRESS) and not self._next_address():
+            self.sock.close()
+            raise connect_error(OSError(code, errno.errorcode.get(code, "error")))
+
+    def _next_address(self) -> bool:
+        if self._address + 1 >= len(self.destination.addresses):
+            return False
+        self._address += 1
+        self.sock.close()
+        self._connect()
+        return True
+
+    def proceed(self) -> bool:
+        """Goes on with the set-up; true once requests may be sent. A new ``fd`` means: the next address is tried."""
+        if self._tls is None:
+            code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                if self._next_address():
+                    return False
+                raise connect_error(OSError(code, errno.errorcode.get(code, "error")))
+            if self.destination.tls is None:
+                self.open, self.want_write = True, False
+                return True
+            self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            self._tls = self.destination.tls.wrap_bio(
+                self._incoming, self._outgoing, server_hostname=self.destination.endpoint.host
+            )
+        return self._handshake(self._tls)
+
+    def _handshake(self, tls: ssl.SSLObject) -> bool:
+        self._pull_ciphertext()
+        try:
+            tls.do_handshake()
+            self.open = True
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            raise tls_error(error) from None
+        finally:
+            self._push_ciphertext()
+        return self.open
+
+    def _pull_ciphertext(self) -> None:
+        try:
+            data = self.sock.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise TransportError(Outcome.TLS_ERROR, f"handshake: {error.strerror}") from None
+        if data:
+            self._incoming.write(data)
+        else:
+            self._incoming.write_eof()
+
+    def _push_ciphertext(self) -> None:
+        pending = self._outgoing.read()
+        sent = 0
+        try:
+            sent = self.sock.send(pending) if pending else 0
+        except (BlockingIOError, OSError):
+            sent = 0
+        if sent < len(pending):  # put the rest back in front
+            rest = pending[sent:] + self._outgoing.read()
+            self._outgoing.write(rest)
+        self.want_write = sent < len(pending)
+
+    def send(self, data: memoryview) -> int:
+        """Bytes taken; 0 when the socket is full. Raises OSError when the connection is dead."""
+        if self._tls is None:
+            try:
+                return self.sock.send(data)
+            except BlockingIOError:
+                return 0
+        if self._outgoing.pending:
+            self._push_ciphertext()
+            if self._outgoing.pending:
+                return 0
+        taken = self._tls.write(data)
+        self._push_ciphertext()
+        return taken
+
+    def flushed(self) -> bool:
+        """True when nothing waits to go out beneath TLS."""
+        if self._tls is None or not self._outgoing.pending:
+            return True
+        self._push_ciphertext()
+        return not self._outgoing.pending
+
+    def receive(self, clock: KernelClock) -> tuple[int, bytes, bool]:
+        """(stamp_ns, bytes, end). Empty bytes without end: nothing yet. Raises OSError when the connection was reset."""
+        try:
+            data, ancillary, _, _ = self.sock.recvmsg(READ_BYTES, _ANCILLARY_BYTES)
+        except BlockingIOError:
+            return 0, b"", False
+        now = monotonic_ns()
+        stamp = clock.stamp_ns(ancillary[0][2], now) if ancillary else now
+        if self._tls is None:
+            return stamp, data, not data
+        if data:
+            self._incoming.write(data)
+        else:
+            self._incoming.write_eof()
+        return stamp, *self._plaintext(self._tls)
+
+    def _plaintext(self, tls: ssl.SSLObject) -> tuple[bytes, bool]:
+        pieces: list[bytes] = []
+        try:
+            while piece := tls.read(READ_BYTES):
+                pieces.append(piece)
+            return b"".join(pieces), True
+        except ssl.SSLWantReadError:
+            return b"".join(pieces), False
+        except ssl.SSLError as error:
+            if pieces:
+                return b"".join(pieces), True
+            raise tls_error(error) from None
+
+    def close(self) -> None:
+        self.sock.close()

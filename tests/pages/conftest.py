@@ -1,0 +1,33 @@
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tests.browser import browser, chromium
+
+__all__ = ["browser", "chromium"]
+
+
+@pytest.fixture
+def user(db: Any) -> User:
+    return User.objects.create_user("ada", password="a long pass phrase")
+
+
+@pytest.fixture
+def staff(db: Any) -> User:
+    return User.objects.create_user("grace", password="a long pass phrase", is_staff=True)
+
+
+@pytest.fixture
+def user_client(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def staff_client(staff: User) -> Client:
+    client = Client()
+    client.force_login(staff)
+    return client
