@@ -46,6 +46,7 @@ class Browser:
             page = opened.new_page()
             _watch(page, troubles, urlsplit(self.address).netloc)
             result = work(page)
+            page.wait_for_load_state("networkidle")  # a request that outlives its test would meet the next one's data
         finally:
             opened.close()
         assert troubles == []

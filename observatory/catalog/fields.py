@@ -1,12 +1,14 @@
-"""A text field encrypted at rest. (The ready-made packages give back ciphertext on a wrong key; this one refuses.)"""
+"""Fields of the catalog: text that is encrypted at rest, and the URL of an endpoint."""
 
 from functools import lru_cache
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.db import models
+
+from runners.address import AddressError, parse_endpoint
 
 
 @lru_cache
@@ -15,7 +17,10 @@ def _cipher(keys: tuple[str, ...]) -> MultiFernet:
 
 
 class EncryptedTextField(models.TextField):  # type: ignore[type-arg]
-    """Stored as a Fernet token under FIELD_KEYS (newest first); plain text in Python. Cannot be searched."""
+    """Stored as a Fernet token under FIELD_KEYS (newest first); plain text in Python. Cannot be searched.
+
+    The ready-made packages give back ciphertext on a wrong key; this one refuses.
+    """
 
     def get_prep_value(self, value: Any) -> Any:
         return _cipher(tuple(settings.FIELD_KEYS)).encrypt(value.encode()).decode() if value else ""
@@ -30,3 +35,17 @@ class EncryptedTextField(models.TextField):  # type: ignore[type-arg]
                 "A stored secret cannot be read with FIELD_KEYS. Put the key that it was stored under back into "
                 "FIELD_KEYS (older keys may follow the newest, separated by commas)."
             ) from None
+
+
+class EndpointURLField(models.CharField):  # type: ignore[type-arg]
+    """A URL that ``runners.address`` accepts.
+
+    ``clean`` gives it back rebuilt from its parts, for forms and API alike.
+    """
+
+    def clean(self, value: Any, model_instance: models.Model | None) -> Any:
+        try:
+            url = parse_endpoint(self.to_python(value) or "").url
+        except AddressError as error:
+            raise ValidationError(str(error), code="url") from None
+        return super().clean(url, model_instance)

@@ -1,9 +1,12 @@
 from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.urls import reverse
 
-from observatory.catalog.fields import EncryptedTextField
+from observatory.catalog.fields import EncryptedTextField, EndpointURLField
 from runners.spec import Dialect
+
+NOT_NEGATIVE = (MinValueValidator(0),)
 
 
 class Accelerator(models.Model):
@@ -21,9 +24,13 @@ class Accelerator(models.Model):
     int8_dense_tops = models.FloatField(null=True, blank=True)
     fp4_dense_tflops = models.FloatField(null=True, blank=True)
     tdp_w = models.FloatField(null=True, blank=True)
+    scaleup_gb_s = models.FloatField(null=True, blank=True, help_text="Link to the other accelerators, both directions")
+    scaleup_tech = models.CharField(max_length=50, blank=True)
+    measured_bf16_tflops = models.FloatField(null=True, blank=True, help_text="Highest that a benchmark has reached")
     confidence = models.CharField(max_length=20, blank=True)
     note = models.TextField(blank=True)
     source = models.TextField(blank=True)
+    seeded = models.CharField(max_length=64, blank=True, editable=False)
 
     class Meta:
         ordering = ("vendor", "name")
@@ -37,10 +44,11 @@ class AcceleratorPrice(models.Model):
 
     accelerator = models.ForeignKey(Accelerator, on_delete=models.CASCADE, related_name="prices")
     provider = models.CharField(max_length=100)
-    usd_per_hour = models.DecimalField(max_digits=12, decimal_places=4)
+    usd_per_hour = models.DecimalField(max_digits=12, decimal_places=4, validators=NOT_NEGATIVE)
     kind = models.CharField(max_length=50)
     note = models.TextField(blank=True)
     source = models.TextField(blank=True)
+    seeded = models.CharField(max_length=64, blank=True, editable=False)
 
     class Meta:
         ordering = ("accelerator", "usd_per_hour")
@@ -59,11 +67,13 @@ class Site(models.Model):
     name = models.CharField(max_length=150)
     provider = models.CharField(max_length=100, blank=True)
     region = models.CharField(max_length=100, blank=True)
-    pue = models.FloatField(null=True, blank=True)
-    wue_l_per_kwh = models.FloatField(null=True, blank=True)
-    electricity_usd_per_kwh = models.FloatField(null=True, blank=True)
-    grid_g_per_kwh = models.FloatField(null=True, blank=True)
+    pue = models.FloatField(null=True, blank=True, validators=(MinValueValidator(1), MaxValueValidator(5)))
+    wue_l_per_kwh = models.FloatField(null=True, blank=True, validators=NOT_NEGATIVE)
+    electricity_usd_per_kwh = models.FloatField(null=True, blank=True, validators=NOT_NEGATIVE)
+    grid_g_per_kwh = models.FloatField(null=True, blank=True, validators=NOT_NEGATIVE)
+    note = models.TextField(blank=True)
     source = models.TextField(blank=True)
+    seeded = models.CharField(max_length=64, blank=True, editable=False)
 
     class Meta:
         ordering = ("name",)
@@ -76,7 +86,7 @@ class Endpoint(models.Model):
     """A serving address. The key is encrypted at rest and never shown again."""
 
     name = models.CharField(max_length=100, unique=True)
-    url = models.CharField(
+    url = EndpointURLField(
         max_length=500, help_text="Base address, such as http://gpu-1:8000 or https://api.example.com/v1"
     )
     dialect = models.CharField(
@@ -123,7 +133,12 @@ class Deployment(models.Model):
         help_text="Name of the machine or card group. Runs that share one never overlap.",
     )
     usd_per_hour = models.DecimalField(
-        max_digits=12, decimal_places=4, null=True, blank=True, help_text="Price of the whole deployment for an hour"
+        max_digits=12,
+        decimal_places=4,
+        null=True,
+        blank=True,
+        validators=NOT_NEGATIVE,
+        help_text="Price of the whole deployment for an hour",
     )
     price_source = models.CharField(max_length=200, blank=True)
     site = models.ForeignKey(Site, null=True, blank=True, on_delete=models.PROTECT)
