@@ -1,4 +1,4 @@
-"""HTTP/1.1 responses out of stamped reads. llhttp does the framing; it is fed lazily, so that the hot path stays short."""
+"""HTTP/1.1 responses out of stamped reads. llhttp frames them, fed lazily so that the hot path stays short."""
 
 from typing import Any
 

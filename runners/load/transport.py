@@ -4,6 +4,7 @@ import errno
 import socket
 import ssl
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from time import monotonic_ns
 
 from runners.address import Endpoint, Pinned
@@ -75,6 +76,14 @@ def tls_error(error: ssl.SSLError) -> TransportError:
     return TransportError(Outcome.TLS_ERROR, reason)
 
 
+class Progress(Enum):
+    """What ``Connection.proceed`` came to. MOVED: the next address is tried on a new file descriptor."""
+
+    READY = auto()
+    WAITING = auto()
+    MOVED = auto()
+
+
 class Connection:
     """One socket. ``open`` is false while TCP or TLS is still being set up."""
 
@@ -91,6 +100,7 @@ class Connection:
         "sock",
         "started_ns",
         "want_write",
+        "watched_write",
     )
 
     def __init__(self, destination: Destination) -> None:
@@ -99,6 +109,7 @@ class Connection:
         self.open = False
         self.reused = False
         self.want_write = True
+        self.watched_write = True
         self.started_ns = monotonic_ns()
         self._address = 0
         self._tls: ssl.SSLObject | None = None
@@ -127,22 +138,22 @@ class Connection:
         self._connect()
         return True
 
-    def proceed(self) -> bool:
-        """Goes on with the set-up; true once requests may be sent. A new ``fd`` means: the next address is tried."""
+    def proceed(self) -> Progress:
+        """Goes on with the set-up. Raises TransportError."""
         if self._tls is None:
             code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
                 if self._next_address():
-                    return False
+                    return Progress.MOVED
                 raise connect_error(OSError(code, errno.errorcode.get(code, "error")))
             if self.destination.tls is None:
                 self.open, self.want_write = True, False
-                return True
+                return Progress.READY
             self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
             self._tls = self.destination.tls.wrap_bio(
                 self._incoming, self._outgoing, server_hostname=self.destination.endpoint.host
             )
-        return self._handshake(self._tls)
+        return Progress.READY if self._handshake(self._tls) else Progress.WAITING
 
     def _handshake(self, tls: ssl.SSLObject) -> bool:
         self._pull_ciphertext()
@@ -204,7 +215,7 @@ class Connection:
         return not self._outgoing.pending
 
     def receive(self, clock: KernelClock) -> tuple[int, bytes, bool]:
-        """(stamp_ns, bytes, end). Empty bytes without end: nothing yet. Raises OSError when the connection was reset."""
+        """(stamp_ns, bytes, end). Empty bytes without end: nothing yet. Raises OSError on a reset connection."""
         try:
             data, ancillary, _, _ = self.sock.recvmsg(READ_BYTES, _ANCILLARY_BYTES)
         except BlockingIOError:

@@ -1,0 +1,375 @@
+"""The event loop: sends on time, stamps and stores what comes back, and leaves the reading for later.
+
+One thread, one epoll. While requests are in flight the loop only sends, receives and stamps; finished exchanges wait in
+``finished`` and are handed to ``on_finished`` when nothing else is due.
+"""
+
+import gc
+import select
+from array import array
+from collections import deque
+from collections.abc import Callable
+from time import monotonic_ns
+
+from runners.load.arrivals import Pacing
+from runners.load.clock import Alarm, KernelClock
+from runners.load.exchange import Exchange
+from runners.load.framing import ProtocolError, Response, TooManyBytes
+from runners.load.outcomes import FATAL, Outcome
+from runners.load.transport import Connection, Destination, Progress, TransportError
+from runners.spec import Timeouts
+
+_READABLE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLERR | select.EPOLLHUP
+_SCAN_EVERY_NS = 50_000_000
+_MAX_WAITING = 2_048
+_IDLE_WAIT_S = 0.05
+_REFUSALS_BEFORE_GIVING_UP = 20
+
+
+class Engine:
+    """Drives one destination. Use one per run; ``drive`` once per stage."""
+
+    def __init__(self, destination: Destination, timeouts: Timeouts, on_finished: Callable[[Exchange], None]) -> None:
+        self.clock = KernelClock()
+        self.stop_reason = ""
+        self.in_flight = 0
+        self.target_reached_ns = 0
+        self.last_sent_ns = 0
+        self.read_delays_ns = array("q")
+        self.asleep_ns = 0
+        self._destination = destination
+        self._timeouts = timeouts
+        self._on_finished = on_finished
+        self._epoll = select.epoll()
+        self._alarm = Alarm()
+        self._epoll.register(self._alarm.fd, select.EPOLLIN)
+        self._connections: dict[int, Connection] = {}
+        self._idle: list[Connection] = []
+        self._finished: deque[Exchange] = deque()
+        self._refusals = 0
+        self._next_scan_ns = 0
+
+    def stop(self, reason: str) -> None:
+        """Safe in a signal handler: no further request is sent, those in flight are cancelled within 50 ms."""
+        self.stop_reason = self.stop_reason or reason
+
+    def drive(
+        self,
+        pacing: Pacing,
+        next_exchange: Callable[[], Exchange],
+        *,
+        target: int,
+        drain_s: float,
+        warm_ns: int = 0,
+        on_tick: Callable[[int], None] | None = None,
+    ) -> None:
+        """Sends what ``pacing`` asks for until it has ended and everything came back, at most ``drain_s`` later.
+
+        ``target``: the number in flight that counts as the stage being up to load; ``target_reached_ns`` says when that
+        was, not before ``warm_ns``. ``on_tick`` is called about twenty times a second.
+        """
+        self.target_reached_ns = self.last_sent_ns = self.asleep_ns = 0
+        self.read_delays_ns = array("q")
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        try:
+            self._loop(pacing, next_exchange, target, round(drain_s * 1e9), warm_ns, on_tick)
+        finally:
+            gc.enable()
+            gc.unfreeze()
+        while self._finished:
+            self._on_finished(self._finished.popleft())
+
+    def close(self) -> None:
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+        self._alarm.close()
+        self._epoll.close()
+
+    # the loop
+
+    def _loop(
+        self,
+        pacing: Pacing,
+        next_exchange: Callable[[], Exchange],
+        target: int,
+        drain_ns: int,
+        warm_ns: int,
+        on_tick: Callable[[int], None] | None,
+    ) -> None:
+        drain_end_ns = 0
+        now = monotonic_ns()
+        while True:
+            due = None if self.stop_reason else pacing.next_due_ns(now, self.in_flight)
+            while due is not None and due <= now:
+                self._begin(next_exchange(), pacing, now)
+                now = monotonic_ns()
+                if not self.target_reached_ns and self.in_flight >= target and now >= warm_ns:
+                    self.target_reached_ns = now
+                due = None if self.stop_reason else pacing.next_due_ns(now, self.in_flight)
+            if self.stop_reason or pacing.ended(now):
+                drain_end_ns = drain_end_ns or now + drain_ns
+                if not self.in_flight:
+                    return
+                if self.stop_reason or now >= drain_end_ns:
+                    self._cancel_all(self.stop_reason or "the stage's drain time was over")
+                    return
+            now = self._wait(due)
+            if now >= self._next_scan_ns:
+                self._next_scan_ns = now + _SCAN_EVERY_NS
+                self._check_timers(now)
+                if on_tick:
+                    on_tick(now)
+
+    def _wait(self, due_ns: int | None) -> int:
+        """One sleep and what woke it; reads finished exchanges when nothing did. Returns the time after it."""
+        if due_ns is not None:
+            self._alarm.set(due_ns)
+        waiting = len(self._finished)
+        before = monotonic_ns()
+        events = self._epoll.poll(0 if waiting else _IDLE_WAIT_S)
+        now = monotonic_ns()
+        self.asleep_ns += now - before
+        self.clock.refresh(now)
+        for fd, mask in events:
+            connection = self._connections.get(fd)
+            if connection is not None:
+                self._serve(connection, mask)
+            elif fd == self._alarm.fd:
+                self._alarm.clear()
+        if waiting and (not events or waiting > _MAX_WAITING):
+            self._on_finished(self._finished.popleft())
+        return monotonic_ns() if events or waiting else now
+
+    def _serve(self, connection: Connection, mask: int) -> None:
+        if not connection.open:
+            self._proceed(connection)
+            return
+        if mask & select.EPOLLOUT:
+            self._send(connection)
+        if mask & _READABLE and connection.fd in self._connections:
+            self._read(connection)
+
+    # sending
+
+    def _begin(self, exchange: Exchange, pacing: Pacing, now: int) -> None:
+        exchange.due_ns, exchange.warmup = pacing.take(now)
+        exchange.ready_ns = now
+        self.in_flight += 1
+        if self._idle:
+            connection = self._idle.pop()
+            connection.reused = True
+            self._attach(connection, exchange)
+        else:
+            self._connect(exchange)
+
+    def _connect(self, exchange: Exchange) -> None:
+        try:
+            connection = Connection(self._destination)
+        except TransportError as error:
+            self._end(exchange, error.outcome, error.detail)
+            return
+        connection.exchange = exchange
+        exchange.connection = connection
+        self._watch_new(connection)
+
+    def _proceed(self, connection: Connection) -> None:
+        fd, exchange = connection.fd, connection.exchange
+        try:
+            progress = connection.proceed()
+        except TransportError as error:
+            self._drop(connection)
+            if exchange is not None:
+                self._end(exchange, error.outcome, error.detail)
+            return
+        if progress is Progress.MOVED:  # closing the old descriptor took it out of epoll
+            self._connections.pop(fd, None)
+            self._watch_new(connection)
+        elif progress is Progress.READY and exchange is not None:
+            exchange.connect_ns = (exchange.connect_ns or 0) + monotonic_ns() - connection.started_ns
+            self._attach(connection, exchange)
+        else:
+            self._watch(connection)
+
+    def _watch_new(self, connection: Connection) -> None:
+        self._connections[connection.fd] = connection
+        self._epoll.register(connection.fd, select.EPOLLOUT | _READABLE)
+
+    def _attach(self, connection: Connection, exchange: Exchange) -> None:
+        connection.exchange = exchange
+        exchange.connection = connection
+        exchange.unsent = memoryview(exchange.request)
+        if not exchange.sent_ns:
+            exchange.sent_ns = exchange.last_read_ns = self.last_sent_ns = monotonic_ns()
+        self._send(connection)
+
+    def _send(self, connection: Connection) -> None:
+        exchange = connection.exchange
+        if exchange is None:
+            return
+        try:
+            while exchange.unsent:
+                taken = connection.send(exchange.unsent)
+                if not taken:
+                    break
+                exchange.unsent = exchange.unsent[taken:]
+            done = not exchange.unsent and connection.flushed()
+        except OSError:
+            # The server may have answered before it closed: what it said comes first.
+            self._watch(connection, writing=False)
+            return
+        self._watch(connection, writing=not done)
+
+    def _watch(self, connection: Connection, *, writing: bool | None = None) -> None:
+        """Tells epoll what to wait for, only when that changes."""
+        wanted = connection.want_write if writing is None else writing
+        if not connection.open or wanted != connection.watched_write:
+            connection.watched_write = wanted
+            self._epoll.modify(connection.fd, (select.EPOLLOUT | _READABLE) if wanted else _READABLE)
+
+    # receiving
+
+    def _read(self, connection: Connection) -> None:
+        exchange = connection.exchange
+        try:
+            stamp, data, end = connection.receive(self.clock)
+        except (OSError, TransportError) as error:
+            self._broken(connection, exchange, error)
+            return
+        if exchange is None:  # an idle connection was closed by the server, or it speaks unasked
+            if data or end:
+                self._drop(connection)
+            return
+        if data:
+            exchange.last_read_ns = now = monotonic_ns()
+            self.read_delays_ns.append(now - stamp)
+            try:
+                complete = exchange.response.add(stamp, data)
+            except ProtocolError as error:
+                self._finish(connection, exchange, Outcome.PROTOCOL_ERROR, str(error))
+                return
+            except TooManyBytes:
+                self._finish(connection, exchange, Outcome.TOO_LARGE, "the answer went over the size limit")
+                return
+            if complete:
+                self._complete(connection, exchange)
+                return
+        if end:
+            self._closed(connection, exchange)
+
+    def _complete(self, connection: Connection, exchange: Exchange) -> None:
+        response = exchange.response
+        reusable = response.keep_alive and not response.surplus and not exchange.unsent
+        connection.exchange = None
+        if reusable:
+            self._idle.append(connection)
+        else:
+            self._drop(connection)
+        self._end(exchange, None)
+
+    def _closed(self, connection: Connection, exchange: Exchange) -> None:
+        response = exchange.response
+        if not response.reads:
+            if connection.reused and not exchange.retried:
+                self._retry(connection, exchange)
+                return
+            self._finish(
+                connection, exchange, Outcome.CLOSED_EARLY, "the server closed the connection without an answer"
+            )
+            return
+        try:
+            response.end_of_stream()
+        except (ProtocolError, TooManyBytes) as error:
+            self._finish(connection, exchange, Outcome.PROTOCOL_ERROR, str(error))
+            return
+        if response.complete:
+            self._finish(connection, exchange, None)
+        else:
+            headers = response.headers_read is not None
+            outcome = Outcome.TRUNCATED if headers else Outcome.CLOSED_EARLY
+            self._finish(connection, exchange, outcome, "the connection closed before the answer was whole")
+
+    def _broken(self, connection: Connection, exchange: Exchange | None, error: Exception) -> None:
+        if exchange is None:
+            self._drop(connection)
+        elif not exchange.response.reads and connection.reused and not exchange.retried:
+            self._retry(connection, exchange)
+        elif isinstance(error, TransportError):
+            self._finish(connection, exchange, error.outcome, error.detail)
+        else:
+            self._finish(connection, exchange, Outcome.RESET, "the connection was reset")
+
+    def _retry(self, connection: Connection, exchange: Exchange) -> None:
+        """A kept connection died before any byte of the answer: once more on a fresh one; the clock goes on."""
+        self._drop(connection)
+        exchange.retried = True
+        exchange.response.release()
+        exchange.response = Response()
+        self._connect(exchange)
+
+    # ending
+
+    def _finish(self, connection: Connection, exchange: Exchange, outcome: Outcome | None, detail: str = "") -> None:
+        connection.exchange = None
+        self._drop(connection)
+        self._end(exchange, outcome, detail)
+
+    def _end(self, exchange: Exchange, outcome: Outcome | None, detail: str = "") -> None:
+        if outcome is not None:
+            exchange.fail(outcome, detail)
+        exchange.end_ns = exchange.response.reads[-1][0] if outcome is None else monotonic_ns()
+        exchange.connection = None
+        self.in_flight -= 1
+        self._finished.append(exchange)
+        self._give_up_when_pointless(exchange)
+
+    def _give_up_when_pointless(self, exchange: Exchange) -> None:
+        unreachable = exchange.outcome in (Outcome.CONNECT_REFUSED, Outcome.CONNECT_FAILED)
+        self._refusals = self._refusals + 1 if unreachable else 0
+        status = exchange.response.status
+        if exchange.outcome in FATAL or exchange.outcome is Outcome.CLIENT_SATURATED:
+            self.stop(str(exchange.outcome))
+        elif status in (401, 402, 403):
+            self.stop(str(Outcome.AUTH_ERROR if status != 402 else Outcome.QUOTA_ERROR))
+        elif self._refusals >= _REFUSALS_BEFORE_GIVING_UP:
+            self.stop("endpoint_down")
+
+    def _drop(self, connection: Connection) -> None:
+        if self._connections.pop(connection.fd, None) is not None:
+            self._epoll.unregister(connection.fd)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        connection.close()
+
+    def _cancel_all(self, reason: str) -> None:
+        for connection in list(self._connections.values()):
+            if connection.exchange is not None:
+                self._finish(connection, connection.exchange, Outcome.CANCELLED, reason)
+
+    def _check_timers(self, now: int) -> None:
+        limits = self._timeouts
+        for connection in list(self._connections.values()):
+            exchange = connection.exchange
+            if exchange is None:
+                continue
+            if not connection.open:
+                if now - connection.started_ns > limits.connect_s * 1e9:
+                    self._finish(
+                        connection, exchange, Outcome.TIMEOUT_CONNECT, f"no connection in {limits.connect_s:g} s"
+                    )
+            elif now - exchange.sent_ns > limits.total_s * 1e9:
+                self._finish(connection, exchange, Outcome.TIMEOUT_TOTAL, f"not done in {limits.total_s:g} s")
+            elif not exchange.response.reads:
+                self._check_first_byte(connection, exchange, now)
+            elif now - exchange.last_read_ns > limits.idle_s * 1e9:
+                self._finish(connection, exchange, Outcome.TIMEOUT_IDLE, f"silent for {limits.idle_s:g} s")
+
+    def _check_first_byte(self, connection: Connection, exchange: Exchange, now: int) -> None:
+        limit_s = self._timeouts.first_byte_s
+        if now - exchange.sent_ns <= limit_s * 1e9:
+            return
+        if exchange.unsent:
+            self._finish(connection, exchange, Outcome.TIMEOUT_WRITE, f"the server took no bytes for {limit_s:g} s")
+        else:
+            self._finish(connection, exchange, Outcome.TIMEOUT_FIRST_BYTE, f"no byte came back in {limit_s:g} s")

@@ -1,0 +1,58 @@
+"""Prompts of a stated token length, unique per request and per run."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+#: Common words that nearly every tokenizer holds as one token with the space before them.
+WORDS = tuple(Path(__file__).with_name("words.txt").read_text().split())
+
+
+@dataclass(frozen=True)
+class LengthFit:
+    """How prompt tokens grow with words on this endpoint: tokens = overhead + per_word x words.
+
+    ``overhead_tokens`` is the chat template. ``checked`` says whether the endpoint told; without that one word counts
+    as one token and the length is only asked for, not known.
+    """
+
+    overhead_tokens: float = 0.0
+    tokens_per_word: float = 1.0
+    checked: bool = False
+
+    def words_for(self, tokens: int) -> int:
+        return max(1, round((tokens - self.overhead_tokens) / self.tokens_per_word))
+
+    @classmethod
+    def from_counts(cls, small: tuple[int, int], large: tuple[int, int]) -> "LengthFit":
+        """From two (words, prompt tokens) that the endpoint counted."""
+        per_word = (large[1] - small[1]) / (large[0] - small[0])
+        if per_word <= 0:
+            return cls()
+        return cls(small[1] - per_word * small[0], per_word, checked=True)
+
+
+class Prompts:
+    """Seeded prompts. The same seed, salt and index give the same prompt; two salts share no opening, so that no prefix
+    cache serves one run from another."""
+
+    def __init__(self, seed: int, salt: str, words: int) -> None:
+        self._key = f"{seed}/{salt}/"
+        self._words = words
+
+    def prompt(self, index: int) -> str:
+        rng = random.Random(sha256(f"{self._key}{index}".encode()).digest())
+        return " ".join(rng.choices(WORDS, k=self._words))
+
+
+def tokenizer_counter(path: str) -> Callable[[str], int]:
+    """Counts tokens with a tokenizer.json. Raises ValueError with what to do when it cannot be read."""
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(path)
+    except Exception as error:
+        raise ValueError(f"the tokenizer {path} cannot be read ({error}): give the path of a tokenizer.json") from None
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
