@@ -217,8 +217,7 @@ def _distribution(values: np.ndarray) -> dict[str, Any]:
 
 def _rate(value: float | None, n: int, mark: str = "measured") -> dict[str, Any]:
     empty = dict.fromkeys(("p50", "p90", "p95", "p99", "min", "max"))
-    bounds = {"low": None, "high": None} if value is None else {"low": value * 0.985, "high": value * 1.015}
-    return {"mean": None if value is None else float(value), **bounds, **empty, "n": n, "mark": mark}
+    return {"mean": None if value is None else float(value), "low": None, "high": None, **empty, "n": n, "mark": mark}
 
 
 def _ledger(plan: Plan, level: float, seconds: float) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from observatory.compare.samples import token_events
 from observatory.compare.stages import FloatArray
 from observatory.pages.charts import FAILURE, GREY, Chart, Figure, Trace, axis, colour, layout, plain, shown
 
@@ -148,15 +149,9 @@ def _table(rows: pa.Table, times: Mapping[str, FloatArray], picked: Sequence[int
 
 
 def _throughput(sent: pa.Table, start_ns: int, edges: FloatArray) -> FloatArray:
-    """Output tokens per second by bin: each token event weighs its share of the request's tokens."""
-    offsets = pc.fill_null(pc.list_value_length(sent["event_offsets_ns"]), 0).to_numpy().astype(int)
-    known = offsets > 0
-    stamps = np.asarray(pc.list_flatten(sent["event_offsets_ns"]).to_numpy(), dtype=np.float64) / _NS
-    tokens = np.asarray(pc.cast(pc.fill_null(sent["output_tokens"], 0), pa.float64()).to_numpy())
-    start = _seconds(sent["sent_ns"], start_ns)
-    at = stamps + np.repeat(start[known], offsets[known])
-    weights = np.repeat(tokens[known] / offsets[known], offsets[known])
-    counted, _ = np.histogram(at, bins=edges, weights=weights)
+    """Output tokens per second by bin."""
+    stamps_ns, tokens = token_events(sent)
+    counted, _ = np.histogram((stamps_ns - start_ns) / _NS, bins=edges, weights=tokens)
     rate: FloatArray = counted / (edges[1] - edges[0])
     return rate
 
