@@ -24,6 +24,7 @@ class KernelClock:
     """
 
     def __init__(self) -> None:
+        self.kernel_stamps = False
         self.replaced = 0
         self._offset_ns = 0
         self._measured_ns = 0
@@ -41,6 +42,7 @@ class KernelClock:
             self.measure()
 
     def stamp_ns(self, timespec: bytes, read_ns: int) -> int:
+        self.kernel_stamps = True
         seconds, nanoseconds = _TIMESPEC.unpack(timespec)
         stamp = seconds * 1_000_000_000 + nanoseconds - self._offset_ns
         if 0 <= read_ns - stamp < _PLAUSIBLE_DELAY_NS:

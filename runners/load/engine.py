@@ -33,8 +33,6 @@ class Engine:
         self.clock = KernelClock()
         self.stop_reason = ""
         self.in_flight = 0
-        self.target_reached_ns = 0
-        self.last_sent_ns = 0
         self.read_delays_ns = array("q")
         self.asleep_ns = 0
         self._destination = destination
@@ -58,23 +56,20 @@ class Engine:
         pacing: Pacing,
         next_exchange: Callable[[], Exchange],
         *,
-        target: int,
         drain_s: float,
-        warm_ns: int = 0,
         on_tick: Callable[[int], None] | None = None,
     ) -> None:
         """Sends what ``pacing`` asks for until it has ended and everything came back, at most ``drain_s`` later.
 
-        ``target``: the number in flight that counts as the stage being up to load; ``target_reached_ns`` says when that
-        was, not before ``warm_ns``. ``on_tick`` is called about twenty times a second.
+        ``on_tick`` is called about twenty times a second, between sends.
         """
-        self.target_reached_ns = self.last_sent_ns = self.asleep_ns = 0
+        self.asleep_ns = 0
         self.read_delays_ns = array("q")
         gc.collect()
         gc.freeze()
         gc.disable()
         try:
-            self._loop(pacing, next_exchange, target, round(drain_s * 1e9), warm_ns, on_tick)
+            self._loop(pacing, next_exchange, round(drain_s * 1e9), on_tick)
         finally:
             gc.enable()
             gc.unfreeze()
@@ -93,9 +88,7 @@ class Engine:
         self,
         pacing: Pacing,
         next_exchange: Callable[[], Exchange],
-        target: int,
         drain_ns: int,
-        warm_ns: int,
         on_tick: Callable[[int], None] | None,
     ) -> None:
         drain_end_ns = 0
@@ -105,8 +98,6 @@ class Engine:
             while due is not None and due <= now:
                 self._begin(next_exchange(), pacing, now)
                 now = monotonic_ns()
-                if not self.target_reached_ns and self.in_flight >= target and now >= warm_ns:
-                    self.target_reached_ns = now
                 due = None if self.stop_reason else pacing.next_due_ns(now, self.in_flight)
             if self.stop_reason or pacing.ended(now):
                 drain_end_ns = drain_end_ns or now + drain_ns
@@ -201,7 +192,7 @@ class Engine:
         exchange.connection = connection
         exchange.unsent = memoryview(exchange.request)
         if not exchange.sent_ns:
-            exchange.sent_ns = exchange.last_read_ns = self.last_sent_ns = monotonic_ns()
+            exchange.sent_ns = exchange.last_read_ns = monotonic_ns()
         self._send(connection)
 
     def _send(self, connection: Connection) -> None:

@@ -1,0 +1,286 @@
+"""``python -m runners bench``: check the endpoint, read idle power, drive the stages, add up, write the files."""
+
+import argparse
+import errno
+import os
+import platform
+import resource
+import secrets
+import signal
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from enum import IntEnum
+from pathlib import Path
+from time import monotonic_ns
+from types import FrameType
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from runners import __version__
+from runners.address import AddressError, ResolveError
+from runners.environment import environment
+from runners.load.check import Checked, Unusable, check
+from runners.load.engine import Engine
+from runners.load.records import SCHEMA, Spool, read_spool, write_parquet
+from runners.load.report import table
+from runners.load.rows import Window
+from runners.load.stage import Recorder, Stage, Supply
+from runners.load.summary import Client, Ledger, reason, summarise, summarise_stage
+from runners.load.target import Requests, api_key, base_endpoint, destination
+from runners.load.transport import Destination
+from runners.load.workload import tokenizer_counter
+from runners.power.energy import mean_power_w, window_ledger
+from runners.power.sampler import Sampler
+from runners.power.samples import SCHEMA as POWER_SCHEMA
+from runners.probe import identify
+from runners.progress import Progress
+from runners.spec import RunSpec, SpecError
+
+
+class Exit(IntEnum):
+    VALID = 0
+    USAGE = 2
+    UNUSABLE = 3
+    INVALID = 4
+    INTERRUPTED = 130
+
+
+class Interrupted(Exception):
+    """SIGINT or SIGTERM before the first stage."""
+
+
+class Bench:
+    """One run. ``run`` returns the exit status; everything measured is in ``out``, whatever happens."""
+
+    def __init__(self, spec: RunSpec, out: Path, progress: Progress) -> None:
+        self.spec = spec if spec.salt else replace(spec, salt=secrets.token_hex(8))
+        self.out = out
+        self.summary: dict[str, Any] | None = None
+        self._progress = progress
+        self._began_ns = monotonic_ns()
+        self._anchor = {"monotonic_ns": self._began_ns, "utc": datetime.now(UTC).isoformat()}
+        self._engine: Engine | None = None
+        self._stages: list[tuple[Stage, Client]] = []
+        self._stop = ""
+        self._next_report_ns = 0
+        self._idle_window: tuple[int, int] | None = None
+
+    def run(self) -> Exit:
+        """Raises SpecError for what cannot be asked; everything that an endpoint does becomes a status and words."""
+        key = api_key(self.spec.target)
+        count_tokens = tokenizer_counter(self.spec.workload.tokenizer) if self.spec.workload.tokenizer else None
+        self._raise_file_limit()
+        previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        sampler = Sampler.start(self.spec.power, self.out)
+        try:
+            status, code, text = self._measure(key, count_tokens, sampler)
+        except Interrupted:
+            status, code, text = Exit.INTERRUPTED, "interrupted", "stopped before the first request was measured"
+        except Unusable as error:
+            status, code, text = Exit.UNUSABLE, error.code, error.text
+        finally:
+            sampler.stop()
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+        self._progress.end(status, status == Exit.VALID, code, text)
+        return status
+
+    # phases
+
+    def _measure(self, key: str, count_tokens: Any, sampler: Sampler) -> tuple[Exit, str, str]:
+        where, requests = self._aim(key)
+        self._report("check", 0.0, sampler)
+        checked = check(where, self.spec.timeouts, requests, self.spec.salt)
+        self._read_idle(sampler)
+        with Spool(self.out / "requests.arrow") as spool:
+            recorder = Recorder(spool, checked.requests, count_tokens)
+            self._drive(where, checked, recorder, sampler)
+            recorder.flush()
+        self._report("summary", 1.0, sampler)
+        sampler.stop()
+        return self._finish(where, checked, recorder, sampler)
+
+    def _aim(self, key: str) -> tuple[Destination, Requests]:
+        target = self.spec.target
+        try:
+            endpoint = base_endpoint(target.url)
+            where = destination(endpoint)
+        except ResolveError as error:
+            raise Unusable(str(error.outcome), str(error)) from None
+        except AddressError as error:
+            raise Unusable("bad_url", str(error)) from None
+        return where, Requests(endpoint, target.dialect, target.model, self.spec.workload, key)
+
+    def _read_idle(self, sampler: Sampler) -> None:
+        """Idle power with the server up and no traffic."""
+        if self.spec.power.source == "none" or self.spec.power.idle_s <= 0:
+            return
+        start = monotonic_ns()
+        while (monotonic_ns() - start) / 1e9 < self.spec.power.idle_s:
+            if self._stop:
+                raise Interrupted
+            self._report("idle", 0.0, sampler)
+            time.sleep(0.1)
+        self._idle_window = (start, monotonic_ns())
+
+    def _drive(self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler) -> None:
+        engine = self._engine = Engine(where, self.spec.timeouts, recorder.take)
+        recorder.on_write_error = lambda: engine.stop("disk_full")
+        if self._stop:
+            engine.stop(self._stop)
+        try:
+            for index in range(len(self.spec.load.levels)):
+                if engine.stop_reason:
+                    break
+                stage = Stage(
+                    self.spec, index, engine, recorder, Supply(checked.requests, self.spec, checked.fit, index)
+                )
+                stage.run(lambda now, stage=stage: self._tick(stage, recorder, sampler, now))
+                self._stages.append((stage, stage.client()))
+        finally:
+            engine.close()
+            self._engine = None
+
+    def _tick(self, stage: Stage, recorder: Recorder, sampler: Sampler, now_ns: int) -> None:
+        stage.top_up()
+        if now_ns < self._next_report_ns:
+            return
+        recorder.flush()
+        elapsed_s = (now_ns - stage.begin_ns) / 1e9
+        fraction = stage.fraction(now_ns)
+        recent = sorted(recorder.recent_ttft_ms)
+        self._report(
+            stage.phase(now_ns),
+            (stage.index + fraction) / len(self.spec.load.levels),
+            sampler,
+            stage=stage.index,
+            load={"kind": "concurrency" if stage.closed else "rate", "value": stage.level},
+            planned=stage.planned,
+            sent=recorder.finished + (self._engine.in_flight if self._engine else 0),
+            ok=recorder.ok,
+            failed=recorder.failed,
+            in_flight=self._engine.in_flight if self._engine else 0,
+            output_tokens_per_s=recorder.output_tokens / elapsed_s if elapsed_s > 0 else None,
+            ttft_ms=recent[len(recent) // 2] if recent else None,
+        )
+
+    def _report(self, phase: str, fraction: float, sampler: Sampler, **more: Any) -> None:
+        now = monotonic_ns()
+        if now < self._next_report_ns and phase != "summary":
+            return
+        self._next_report_ns = now + 1_000_000_000
+        elapsed_s = (now - self._began_ns) / 1e9
+        state = {
+            "t_s": elapsed_s,
+            "phase": phase,
+            "stage": 0,
+            "stages": len(self.spec.load.levels),
+            "load": None,
+            "planned": None,
+            "sent": 0,
+            "ok": 0,
+            "failed": 0,
+            "in_flight": 0,
+            "fraction": fraction,
+            "eta_s": elapsed_s * (1 - fraction) / fraction if fraction > 0.02 else None,
+            "output_tokens_per_s": None,
+            "ttft_ms": None,
+            "power_w": sampler.latest_power_w(),
+        }
+        self._progress.update(state | more)
+
+    # results
+
+    def _finish(
+        self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler
+    ) -> tuple[Exit, str, str]:
+        rows = read_spool(self.out / "requests.arrow", SCHEMA)
+        samples = read_spool(self.out / "power.arrow", POWER_SCHEMA)
+        summary = self._summarise(rows, samples, where, checked, sampler.describe())
+        self.summary = summary
+        failed_write = recorder.write_error or self._write(rows, samples, summary)
+        if failed_write is not None:
+            words = _disk_words(failed_write, self.out, rows.num_rows)
+            summary["valid"] = False
+            summary["reasons"].append(reason("disk_full", words))
+            return Exit.INVALID, "disk_full", words
+        if self._stop:
+            return Exit.INTERRUPTED, "interrupted", f"stopped; {rows.num_rows} rows were kept in {self.out}"
+        if not summary["valid"]:
+            return Exit.INVALID, "invalid", "; ".join(item["text"] for item in summary["reasons"])
+        return Exit.VALID, "", ""
+
+    def _summarise(
+        self, rows: pa.Table, samples: pa.Table, where: Destination, checked: Checked, power: dict[str, Any]
+    ) -> dict[str, Any]:
+        account = self.spec.account
+        idle_w = mean_power_w(samples, *self._idle_window, description=power) if self._idle_window else None
+
+        def ledger_of(window: Window) -> Ledger | None:
+            if not power["devices"]:
+                return None
+            return window_ledger(
+                samples,
+                window.start_ns,
+                window.end_ns,
+                description=power,
+                pue=account.pue,
+                pue_source=account.pue_source,
+                idle_w=idle_w,
+            )
+
+        stages = [
+            summarise_stage(rows, stage.index, self.spec, client=client, ledger_of=ledger_of)
+            for stage, client in self._stages
+        ]
+        engine, version, _ = identify(where.endpoint, checked.requests.key)
+        return summarise(
+            rows,
+            self.spec,
+            stages,
+            runner_version=__version__,
+            clock=next((client.clock for _, client in self._stages), "user"),
+            clock_anchor=self._anchor,
+            started_at=self._anchor["utc"],
+            ended_at=datetime.now(UTC).isoformat(),
+            environment=environment(),
+            target={
+                "url": where.endpoint.url,
+                "model": self.spec.target.model,
+                "dialect": self.spec.target.dialect.value,
+                "engine": engine,
+                "engine_version": version,
+                "omitted_fields": sorted(checked.requests.omit),
+            },
+            power={**power, "idle_w": idle_w, "idle_mark": power["mark"] if idle_w is not None else None},
+        )
+
+    def _write(self, rows: pa.Table, samples: pa.Table, summary: dict[str, Any]) -> OSError | None:
+        try:
+            write_parquet(rows, self.out / "requests.parquet")
+            write_parquet(samples, self.out / "power.parquet")
+            (self.out / "summary.json").write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
+        except OSError as error:
+            return error
+        for name in ("requests.arrow", "power.arrow"):
+            (self.out / name).unlink(missing_ok=True)
+        return None
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._stop = "interrupted"
+        if self._engine is not None:
+            self._engine.stop("interrupted")
+
+    def _raise_file_limit(self) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft < hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _disk_words(error: OSError, out: Path, rows: int) -> str:
+    what = "the disk is full" if error.errno == errno.ENOSPC else f"writing failed ({error.strerror})"
+    return f"{what} at {out}: the run was stopped and {rows} rows written before are kept. Free space, then run again."

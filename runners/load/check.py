@@ -1,0 +1,112 @@
+"""Before a run: does the endpoint answer, which fields does it refuse, how many of its tokens is a word?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import monotonic_ns
+from typing import Any
+
+from runners.load.answer import Answer
+from runners.load.arrivals import ClosedLoop
+from runners.load.engine import Engine
+from runners.load.exchange import Exchange
+from runners.load.outcomes import HELP, Outcome
+from runners.load.target import Requests
+from runners.load.transport import Destination
+from runners.load.workload import LengthFit, Prompts
+from runners.spec import Timeouts
+
+_SMALL_WORDS, _LARGE_WORDS = 16, 112
+_CHECK_OUTPUT_TOKENS = 2
+#: What to leave out, in this order, when a server refuses the request: each is a convenience that some do not know.
+_REFUSABLE = ("ignore_eos", "stream_options", "temperature")
+
+
+class Unusable(Exception):
+    """The endpoint cannot be measured: ``code`` is an outcome, ``text`` says what is wrong and what to do."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the check settled: requests in the form that the endpoint takes, and its prompt lengths."""
+
+    requests: Requests
+    fit: LengthFit
+    row: dict[str, Any]
+
+
+def exchange_once(destination: Destination, timeouts: Timeouts, request: bytes, output_tokens: int = 0) -> Exchange:
+    """One request through the same engine that measures."""
+    finished: list[Exchange] = []
+    engine = Engine(destination, timeouts, finished.append)
+    try:
+        pacing = ClosedLoop(concurrency=1, warm_ns=0, requests=1, end_ns=None)
+        total_ns = round((timeouts.connect_s + timeouts.total_s) * 1e9)
+        pacing.end_ns = monotonic_ns() + total_ns
+        engine.drive(
+            pacing,
+            lambda: Exchange(request, asked_output_tokens=output_tokens),
+            drain_s=timeouts.connect_s + timeouts.total_s,
+        )
+    finally:
+        engine.close()
+    return finished[0]
+
+
+def check(destination: Destination, timeouts: Timeouts, requests: Requests, salt: str) -> Checked:
+    """Sends a few short requests. Raises Unusable."""
+    small = Prompts(0, f"{salt}/check", _SMALL_WORDS).prompt(0)
+    requests, row = _accepted(destination, timeouts, requests, small)
+    if row["outcome"] != Outcome.OK:
+        raise Unusable(row["outcome"], explain(row))
+    return Checked(requests, _length_fit(destination, timeouts, requests, row, salt), row)
+
+
+def ask(destination: Destination, timeouts: Timeouts, requests: Requests, prompt: str) -> dict[str, Any]:
+    """The row of one short streamed request."""
+    request = requests.build(prompt, _CHECK_OUTPUT_TOKENS)
+    exchange = exchange_once(destination, timeouts, request, _CHECK_OUTPUT_TOKENS)
+    return Answer(exchange, requests.form, requests.model, secret=requests.key).row()
+
+
+def _accepted(
+    destination: Destination, timeouts: Timeouts, requests: Requests, prompt: str
+) -> tuple[Requests, dict[str, Any]]:
+    """The first form of the request that is not refused with 400 or 422, and its row; else the full form's refusal."""
+    first = ask(destination, timeouts, requests, prompt)
+    if first["http_status"] not in (400, 422):
+        return requests, first
+    for candidate in _simpler(requests):
+        row = ask(destination, timeouts, candidate, prompt)
+        if row["http_status"] not in (400, 422):
+            return candidate, row
+    return requests, first
+
+
+def _simpler(requests: Requests) -> Sequence[Requests]:
+    """Forms with ever fewer optional fields, under the old and the new name of the output limit."""
+    omits = [frozenset(_REFUSABLE[:count]) for count in range(1, len(_REFUSABLE) + 1)]
+    return [
+        replace(requests, omit=omit, rename_max_tokens=rename)
+        for rename in ((False, True) if "chat" in requests.dialect else (False,))
+        for omit in omits
+    ]
+
+
+def _length_fit(
+    destination: Destination, timeouts: Timeouts, requests: Requests, small: dict[str, Any], salt: str
+) -> LengthFit:
+    large = ask(destination, timeouts, requests, Prompts(0, f"{salt}/check", _LARGE_WORDS).prompt(1))
+    if small["input_tokens"] is None or large["input_tokens"] is None:
+        return LengthFit()
+    return LengthFit.from_counts((_SMALL_WORDS, small["input_tokens"]), (_LARGE_WORDS, large["input_tokens"]))
+
+
+def explain(row: dict[str, Any]) -> str:
+    """What went wrong in words, with what to do."""
+    detail = f" ({row['detail']})" if row["detail"] else ""
+    return f"{HELP[Outcome(row['outcome'])]}{detail}"

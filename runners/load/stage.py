@@ -1,0 +1,209 @@
+"""One load level: supply of requests, pacing, recording, and what the client saw of itself."""
+
+from collections import deque
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Any
+
+import numpy as np
+
+from runners.load.answer import Answer, CountTokens
+from runners.load.arrivals import ClosedLoop, OpenLoop, schedule_ns
+from runners.load.engine import Engine
+from runners.load.exchange import Exchange
+from runners.load.outcomes import Outcome
+from runners.load.records import Spool
+from runners.load.summary import Client
+from runners.load.target import Requests
+from runners.load.workload import LengthFit, Prompts
+from runners.spec import Arrivals, RunSpec
+
+_BUILD_AHEAD = 64
+_RECENT = 20
+
+
+class Supply:
+    """Requests built before they are due, so that building never delays a send."""
+
+    def __init__(self, requests: Requests, spec: RunSpec, fit: LengthFit, stage: int) -> None:
+        self._requests = requests
+        self._prompts = Prompts(
+            spec.workload.seed, f"{spec.salt}/stage{stage}", fit.words_for(spec.workload.input_tokens)
+        )
+        self._workload = spec.workload
+        self._stage = stage
+        self._ready: deque[Exchange] = deque()
+        self._built = 0
+
+    def fill(self, count: int) -> None:
+        while len(self._ready) < count:
+            self._ready.append(self._build())
+
+    def take(self) -> Exchange:
+        return self._ready.popleft() if self._ready else self._build()
+
+    def _build(self) -> Exchange:
+        index = self._built
+        self._built += 1
+        request = self._requests.build(self._prompts.prompt(index), self._workload.output_tokens)
+        return Exchange(
+            request,
+            stage=self._stage,
+            index=index,
+            asked_input_tokens=self._workload.input_tokens,
+            asked_output_tokens=self._workload.output_tokens,
+        )
+
+
+class Recorder:
+    """Reads finished exchanges into rows, spools them, and counts for the progress line."""
+
+    def __init__(self, spool: Spool, requests: Requests, count_tokens: CountTokens | None) -> None:
+        self._spool = spool
+        self._requests = requests
+        self._count_tokens = count_tokens
+        self.write_error: OSError | None = None
+        self.on_write_error: Callable[[], None] = lambda: None
+        self.reset()
+
+    def reset(self) -> None:
+        self.ok = self.failed = self.finished = self.output_tokens = 0
+        self.recent_ttft_ms: deque[float] = deque(maxlen=_RECENT)
+
+    def take(self, exchange: Exchange) -> None:
+        requests = self._requests
+        row = Answer(
+            exchange, requests.form, requests.model, count_tokens=self._count_tokens, secret=requests.key
+        ).row()
+        self._count(row)
+        self.append(row)
+
+    def append(self, row: dict[str, Any]) -> None:
+        try:
+            self._spool.append(row)
+        except OSError as error:
+            self._failed_to_write(error)
+
+    def flush(self) -> None:
+        try:
+            self._spool.flush()
+        except OSError as error:
+            self._failed_to_write(error)
+
+    def _failed_to_write(self, error: OSError) -> None:
+        self.write_error = self.write_error or error
+        self.on_write_error()
+
+    def _count(self, row: dict[str, Any]) -> None:
+        if row["warmup"]:
+            return
+        self.finished += 1
+        if row["outcome"] == Outcome.OK:
+            self.ok += 1
+            self.output_tokens += row["output_tokens"] or 0
+            if row["first_token_ns"]:
+                self.recent_ttft_ms.append((row["first_token_ns"] - row["sent_ns"]) / 1e6)
+        elif row["outcome"] not in (Outcome.CANCELLED, Outcome.NOT_SENT):
+            self.failed += 1
+
+
+class Stage:
+    """Drives one level. ``begin_ns`` is set when it starts; ``client`` tells afterwards how the generator fared."""
+
+    def __init__(self, spec: RunSpec, index: int, engine: Engine, recorder: Recorder, supply: Supply) -> None:
+        self.spec = spec
+        self.index = index
+        self.level = spec.load.levels[index]
+        self.begin_ns = 0
+        self.end_ns = 0
+        self._engine = engine
+        self._recorder = recorder
+        self._supply = supply
+        self._pacing: ClosedLoop | OpenLoop | None = None
+
+    @property
+    def closed(self) -> bool:
+        return self.spec.load.arrivals is Arrivals.CLOSED
+
+    @property
+    def ahead(self) -> int:
+        """How many requests are kept built."""
+        return max(_BUILD_AHEAD, 2 * int(self.level)) if self.closed else max(_BUILD_AHEAD, int(4 * self.level))
+
+    @property
+    def planned(self) -> int | None:
+        """Requests planned after the warm-up; None while only the clock decides."""
+        if isinstance(self._pacing, OpenLoop):
+            return int((self._pacing.due_ns >= self._pacing.warm_ns).sum())
+        return self.spec.load.requests
+
+    def run(self, on_tick: Callable[[int], None]) -> None:
+        self._recorder.reset()
+        self._supply.fill(min(self.ahead, self.spec.load.requests or self.ahead))
+        self.begin_ns = monotonic_ns()
+        warm_ns = self.begin_ns + round(self.spec.load.warmup_s * 1e9)
+        self._pacing = pacing = self._make_pacing(warm_ns)
+        self._engine.drive(pacing, self._supply.take, drain_s=self.spec.load.drain_s, on_tick=on_tick)
+        self.end_ns = monotonic_ns()
+        self._record_not_sent(pacing)
+
+    def top_up(self) -> None:
+        """To be called between sends, while the loop has time."""
+        if self.spec.load.requests is None:
+            self._supply.fill(self.ahead // 2)
+
+    def phase(self, now_ns: int) -> str:
+        if now_ns < self.begin_ns + self.spec.load.warmup_s * 1e9:
+            return "warmup"
+        return "drain" if self._pacing and self._pacing.ended(now_ns) else "measure"
+
+    def fraction(self, now_ns: int) -> float:
+        """How far, between 0 and 1."""
+        load = self.spec.load
+        elapsed_s = (now_ns - self.begin_ns) / 1e9
+        by_count = self._recorder.finished / load.requests if load.requests else 0.0
+        by_time = elapsed_s / (load.warmup_s + load.duration_s) if load.duration_s else 0.0
+        return min(1.0, max(by_count, by_time))
+
+    def client(self) -> Client:
+        engine = self._engine
+        delays = np.frombuffer(engine.read_delays_ns, dtype=np.int64) if len(engine.read_delays_ns) else None
+        wall_ns = max(self.end_ns - self.begin_ns, 1)
+        return Client(
+            clock="kernel" if engine.clock.kernel_stamps else "user",
+            busy_share=max(0.0, 1 - engine.asleep_ns / wall_ns),
+            read_delay_p99_ms=None if delays is None else float(np.percentile(delays, 99)) / 1e6,
+            replaced_stamps=engine.clock.replaced,
+            capped=isinstance(self._pacing, OpenLoop) and self._pacing.capped,
+            stop_reason=engine.stop_reason,
+        )
+
+    def _make_pacing(self, warm_ns: int) -> ClosedLoop | OpenLoop:
+        load = self.spec.load
+        if self.closed:
+            end_ns = warm_ns + round(load.duration_s * 1e9) if load.duration_s else None
+            return ClosedLoop(int(self.level), warm_ns, load.requests, end_ns)
+        offsets_ns = schedule_ns(
+            load.arrivals,
+            self.level,
+            warmup_s=load.warmup_s,
+            requests=load.requests,
+            duration_s=load.duration_s,
+            seed=self.spec.workload.seed,
+        )
+        return OpenLoop(self.begin_ns + offsets_ns, warm_ns, load.max_in_flight)
+
+    def _record_not_sent(self, pacing: ClosedLoop | OpenLoop) -> None:
+        """A row for every planned request that was never sent, so that counts always add up."""
+        if isinstance(pacing, OpenLoop):
+            due = pacing.due_ns[pacing.sent :]
+            missing = [int(stamp) for stamp in due[due >= pacing.warm_ns]]
+        else:
+            missing = [0] * (
+                max(0, pacing.requests - pacing.measured) if self._engine.stop_reason and pacing.requests else 0
+            )
+        for due_ns in missing:
+            exchange = self._supply.take()
+            exchange.due_ns = due_ns
+            exchange.fail(Outcome.NOT_SENT, f"the stage was stopped: {self._engine.stop_reason}")
+            self._recorder.take(exchange)

@@ -1,0 +1,292 @@
+"""The power sampler: a process of its own, so that neither load nor garbage collection bends its ticks.
+
+``Sampler`` is the handle for the process that wants power sampled; ``python -m runners.power.sampler`` is the process.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any, Self
+
+import runners
+from runners.load.records import Spool
+from runners.power.devices import SourceError
+from runners.power.samples import SCHEMA, Row
+from runners.power.sources import SOURCE_NAMES, check_name, describe, open_sources
+from runners.power.sources.base import Source
+from runners.spec import Power
+
+SPOOL_NAME = "power.arrow"
+DESCRIPTION_NAME = "power.json"
+
+_READY_TIMEOUT_S = 60.0  # NVML takes seconds on hosts of many GPUs without persistence mode
+_FRESH_S = 5.0
+_STOP_TIMEOUT_S = 10.0
+_NS = 1_000_000_000
+_PR_SET_PDEATHSIG = 1
+
+
+class Sampler:
+    """Handle of a sampler process that writes power.arrow and power.json into a directory.
+
+    With source "none" there is no process, and both files are as if nothing had been found.
+    """
+
+    def __init__(self, out: Path, process: "subprocess.Popen[bytes] | None", errors: IO[bytes]) -> None:
+        self._out = out
+        self._process = process
+        self._errors = errors
+        self._buffer = b""
+        self._latest: tuple[float, float | None] = (0.0, None)
+        self._lost = ""
+        self._stopped = False
+
+    @classmethod
+    def start(cls, power: Power, out: Path) -> Self:
+        """Begins to sample into the directory ``out``; returns when it does. To be called from the main thread: the
+        process ends with the thread that started it. Raises SourceError for a source that is not known.
+        """
+        check_name(power.source)
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+        if power.source == "none":
+            Spool(out / SPOOL_NAME, SCHEMA).close()
+            _write_json(out / DESCRIPTION_NAME, describe([]))
+            return cls(out, None, errors)
+        process = subprocess.Popen(
+            _command(power, out),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            cwd=Path(runners.__file__).parents[1],
+        )
+        assert process.stdout is not None  # noqa: S101
+        os.set_blocking(process.stdout.fileno(), False)
+        sampler = cls(out, process, errors)
+        sampler._await_ready()
+        return sampler
+
+    def describe(self) -> dict[str, Any]:
+        """The "power" account of summary.json (docs/power.md), with a note once the sampler was lost."""
+        self._notice_loss()
+        try:
+            description: dict[str, Any] = json.loads((self._out / DESCRIPTION_NAME).read_bytes())
+        except (OSError, ValueError):
+            description = describe([])
+        if self._lost:
+            description["notes"].append({"code": "sampler_lost", "text": self._lost})
+        return description
+
+    def latest_power_w(self) -> float | None:
+        """Watts of all devices together, about a second old at most; None when not known. Never blocks."""
+        self._drain()
+        at_s, power_w = self._latest
+        return power_w if time.monotonic() - at_s < _FRESH_S else None
+
+    def stop(self) -> None:
+        """Ends sampling when the moment of the call is bracketed by readings, a second later at most."""
+        if self._process is None or self._stopped:
+            return
+        self._notice_loss()
+        self._stopped = True
+        assert self._process.stdin is not None  # noqa: S101
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            status = self._process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        if status != 0 and not self._lost:
+            self._lost = self._loss_text(status)
+        self._errors.close()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def _await_ready(self) -> None:
+        assert self._process is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101
+        deadline = time.monotonic() + _READY_TIMEOUT_S
+        while not self._latest[0] and self._process.poll() is None and time.monotonic() < deadline:
+            select.select([self._process.stdout], [], [], 0.5)
+            self._drain()
+        self._notice_loss()
+        if not self._latest[0] and not self._lost:
+            self._lost = f"The power sampler did not start within {_READY_TIMEOUT_S:.0f} s."
+            self._process.kill()
+
+    def _drain(self) -> None:
+        """Takes in the lines that the sampler has written so far."""
+        if self._process is None or self._process.stdout is None or self._process.stdout.closed:
+            return
+        while chunk := self._process.stdout.read(65_536):
+            self._buffer += chunk
+        *lines, self._buffer = self._buffer.split(b"\n")
+        if lines:
+            self._latest = (time.monotonic(), json.loads(lines[-1])["power_w"])
+
+    def _notice_loss(self) -> None:
+        if self._process is None or self._stopped or self._lost:
+            return
+        status = self._process.poll()
+        if status is not None:
+            self._lost = self._loss_text(status)
+
+    def _loss_text(self, status: int) -> str:
+        self._errors.seek(0)
+        last = self._errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+        return f"The power sampler ended early (status {status}): {last or 'it left no message'}."
+
+
+def _command(power: Power, out: Path) -> list[str]:
+    command = [sys.executable, "-m", "runners.power.sampler", "--source", power.source]
+    command += ["--out", str((out / SPOOL_NAME).resolve()), "--parent", str(os.getpid())]
+    if power.cpu_idle_w is not None:
+        command += ["--cpu-idle-w", str(power.cpu_idle_w)]
+    if power.cpu_max_w is not None:
+        command += ["--cpu-max-w", str(power.cpu_max_w)]
+    return command
+
+
+def _write_json(path: Path, data: dict[str, Any]) -> None:
+    """Whole or not at all, so that a reader never meets half a file."""
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps(data, indent=1))
+    draft.replace(path)
+
+
+class _Stop:
+    """Whether to end: at once by SIGTERM, or ``settle_s`` after standard input has closed."""
+
+    def __init__(self, settle_s: float) -> None:
+        self._settle_ns = int(settle_s * _NS)
+        self._at_ns: int | None = None
+        signal.signal(signal.SIGTERM, self._now)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to judge
+
+    def wait(self, until_ns: int) -> bool:
+        """Sleeps until then (CLOCK_MONOTONIC); False when sampling should end."""
+        while (left_ns := until_ns - time.monotonic_ns()) > 0:
+            if self._at_ns is None:
+                if select.select([sys.stdin], [], [], left_ns / _NS)[0] and not os.read(0, 4096):
+                    self._at_ns = time.monotonic_ns() + self._settle_ns
+            else:
+                time.sleep(left_ns / _NS)
+        return self._at_ns is None or time.monotonic_ns() < self._at_ns
+
+    def _now(self, _signal: int, _frame: FrameType | None) -> None:
+        self._at_ns = 0
+
+
+class _Schedule:
+    """Ticks of one source at absolute times; a tick that was missed is skipped, not made up for."""
+
+    def __init__(self, source: Source, start_ns: int) -> None:
+        self.source = source
+        self.due_ns = start_ns
+        self._period_ns = int(source.period_ms * 1e6)
+
+    def advance(self, now_ns: int) -> None:
+        self.due_ns += self._period_ns * max(1, -((self.due_ns - now_ns) // self._period_ns))
+
+
+class _Account:
+    """power.json beside the samples, and the line a second for the parent."""
+
+    def __init__(self, sources: Sequence[Source], path: Path) -> None:
+        self._sources = sources
+        self._path = path
+        self._written: dict[str, Any] = {}
+        self._power_mw: dict[str, float | None] = {device.id: None for source in sources for device in source.devices()}
+
+    def take(self, row: Row) -> None:
+        known = row.get("power_mw")
+        self._power_mw[row["device"]] = row.get("power_instant_mw") if known is None else known
+
+    def report(self, cpu_share: float | None = None) -> None:
+        """A parent that does not read loses lines, no more."""
+        description = describe(self._sources) | {"sampler_cpu_share": cpu_share}
+        if description != self._written:
+            _write_json(self._path, description)
+            self._written = description
+        watts = [power_mw / 1e3 for power_mw in self._power_mw.values() if power_mw is not None]
+        whole = bool(watts) and len(watts) == len(self._power_mw)
+        with contextlib.suppress(OSError):
+            os.write(1, json.dumps({"power_w": sum(watts) if whole else None}).encode() + b"\n")
+
+
+def sample(sources: Sequence[Source], out: Path) -> None:
+    """Reads the sources on their schedules into ``out`` until told to stop, and reports once a second."""
+    stop, account = _Stop(_settle_s(sources)), _Account(sources, out.with_suffix(".json"))
+    start_ns = report_due_ns = time.monotonic_ns()
+    cpu_start_ns = time.process_time_ns()
+    schedules = [_Schedule(source, start_ns) for source in sources if source.devices()]
+    with Spool(out, SCHEMA) as spool:
+        while stop.wait(min([schedule.due_ns for schedule in schedules], default=time.monotonic_ns() + _NS)):
+            now_ns = time.monotonic_ns()
+            for schedule in schedules:
+                if schedule.due_ns <= now_ns:
+                    schedule.advance(now_ns)
+                    for row in schedule.source.read():
+                        spool.append(row)
+                        account.take(row)
+            if now_ns >= report_due_ns:
+                report_due_ns = now_ns + _NS
+                spool.flush()
+                account.report()
+    account.report(cpu_share=(time.process_time_ns() - cpu_start_ns) / (time.monotonic_ns() - start_ns))
+
+
+def _settle_s(sources: Sequence[Source]) -> float:
+    """How long readings are needed after a window so that its end is bracketed: half a mean, and a few updates."""
+    devices = [device for source in sources for device in source.devices()]
+    return max((device.power_window_ms / 2e3 + 5 * device.update_ms / 1e3 for device in devices), default=0.0)
+
+
+def _die_with(parent_pid: int) -> None:
+    """A sampler whose parent was killed must not go on: the kernel tells it, and here if that happened already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent_pid:
+        sys.exit("the parent has ended")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m runners.power.sampler",
+        description="Samples power until standard input closes. Writes FILE and, beside it, a .json that describes it.",
+    )
+    parser.add_argument("--source", choices=SOURCE_NAMES, default="auto")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the Arrow file, such as power.arrow")
+    parser.add_argument("--cpu-idle-w", type=float, help="watts of all CPUs when idle, for the modelled source")
+    parser.add_argument("--cpu-max-w", type=float, help="watts of all CPUs at full use, for the modelled source")
+    parser.add_argument("--parent", type=int, help="end when this process ends")
+    options = parser.parse_args(arguments)
+    if options.parent:
+        _die_with(options.parent)
+    if not os.isatty(1):
+        os.set_blocking(1, False)
+    try:
+        sources = open_sources(Power(source=options.source, cpu_idle_w=options.cpu_idle_w, cpu_max_w=options.cpu_max_w))
+    except SourceError as error:
+        sys.exit(str(error))
+    try:
+        sample(sources, options.out)
+    finally:
+        for source in sources:
+            source.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

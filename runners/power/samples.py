@@ -1,0 +1,24 @@
+"""The rows of ``power.arrow`` and ``power.parquet``: one per device and tick. Missing is null, never 0."""
+
+from typing import Any
+
+import pyarrow as pa
+
+Row = dict[str, Any]
+
+SCHEMA = pa.schema(
+    [
+        ("t_ns", pa.int64()),  # CLOCK_MONOTONIC of the host that sampled
+        ("device", pa.string()),  # id of a device in power.json
+        ("layer", pa.string()),  # accelerator | cpu | dram
+        ("power_mw", pa.float64()),  # NVML: the mean field (185) or PowerUsage; else the mean since the row before
+        ("power_instant_mw", pa.float64()),  # NVML field 186
+        ("energy_mj", pa.float64()),  # a running counter as the instrument tells it, wraps included
+        ("sensor_t_us", pa.int64()),  # NVML's own stamp, microseconds since 1970
+        ("temperature_c", pa.float64()),
+        ("utilisation_pct", pa.float64()),
+        ("clock_mhz", pa.float64()),
+        ("power_limit_mw", pa.float64()),
+        ("reason", pa.string()),  # set on the last row of a device that was lost: why nothing follows
+    ]
+)

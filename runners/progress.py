@@ -1,0 +1,74 @@
+"""How a run tells how far it is: a bar for people, a JSON line a second for programs."""
+
+import sys
+from typing import Any, Protocol, TextIO
+
+import orjson
+
+_BAR = 24
+
+
+class Progress(Protocol):
+    def update(self, state: dict[str, Any]) -> None:
+        """Called about once a second with the fields of docs/result-files.md, "Progress"."""
+
+    def end(self, exit_status: int, valid: bool, code: str = "", text: str = "") -> None:
+        """Called once, last."""
+
+
+class JsonProgress:
+    """One JSON object a line on standard output."""
+
+    def __init__(self, stream: TextIO = sys.stdout) -> None:
+        self._stream = stream
+
+    def update(self, state: dict[str, Any]) -> None:
+        self._write(state)
+
+    def end(self, exit_status: int, valid: bool, code: str = "", text: str = "") -> None:
+        self._write({"end": True, "exit": exit_status, "valid": valid, "code": code, "text": text})
+
+    def _write(self, data: dict[str, Any]) -> None:
+        self._stream.write(orjson.dumps(data).decode() + "\n")
+        self._stream.flush()
+
+
+class BarProgress:
+    """A bar on standard error; a plain line every ten seconds where that is no terminal."""
+
+    def __init__(self, stream: TextIO = sys.stderr) -> None:
+        self._stream = stream
+        self._terminal = stream.isatty()
+        self._next_plain_s = 0.0
+
+    def update(self, state: dict[str, Any]) -> None:
+        if self._terminal:
+            self._stream.write("\r" + bar(state) + "\033[K")
+        elif state["t_s"] >= self._next_plain_s:
+            self._next_plain_s = state["t_s"] + 10
+            self._stream.write(bar(state) + "\n")
+        self._stream.flush()
+
+    def end(self, exit_status: int, valid: bool, code: str = "", text: str = "") -> None:
+        self._stream.write("\r\033[K" if self._terminal else "")
+        if text:
+            self._stream.write(f"{code}: {text}\n")
+        self._stream.flush()
+
+
+def bar(state: dict[str, Any]) -> str:
+    """One line for people, such as "[####....]  31 % · stage 2 of 4, concurrency 2 · 15 ok, 0 failed · 41 s left"."""
+    fraction = min(1.0, max(0.0, state["fraction"]))
+    filled = round(fraction * _BAR)
+    parts = [f"[{'#' * filled}{'.' * (_BAR - filled)}] {fraction:4.0%}"]
+    if state["phase"] in ("warmup", "measure", "drain"):
+        load = state["load"]
+        level = f"concurrency {load['value']:g}" if load["kind"] == "concurrency" else f"{load['value']:g} requests/s"
+        parts.append(f"stage {state['stage'] + 1} of {state['stages']}, {level}")
+        parts.append(f"{state['ok']} ok, {state['failed']} failed")
+    else:
+        words = {"check": "checking the endpoint", "idle": "reading idle power", "summary": "adding up"}
+        parts.append(words[state["phase"]])
+    if state.get("eta_s") is not None:
+        parts.append(f"{state['eta_s']:.0f} s left")
+    return " · ".join(parts)
