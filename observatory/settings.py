@@ -5,6 +5,8 @@ A secret may come as NAME or as NAME_FILE, the path of a file that holds it. doc
 
 import os
 import secrets
+import shlex
+import sys
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -132,6 +134,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 3600,
     "socket_keepalive": True,
     "socket_connect_timeout": 3,
+    "socket_timeout": 10,
     "health_check_interval": 25,
     "global_keyprefix": env.str("REDIS_PREFIX", default="observatory:"),
 }
@@ -145,12 +148,22 @@ CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "control"
 CELERY_TASK_ROUTES = {"observatory.tasks.run_benchmark": {"queue": "bench"}}
-CELERY_BEAT_SCHEDULE = {"tick": {"task": "observatory.tasks.tick", "schedule": 15.0, "options": {"expires": 14}}}
+#: How often lost runs are looked for, waiting runs woken and schedules read.
+TICK_S = env.float("TICK_S", default=15.0)
+CELERY_BEAT_SCHEDULE = {"tick": {"task": "observatory.tasks.tick", "schedule": TICK_S, "options": {"expires": TICK_S}}}
+CELERY_BEAT_MAX_LOOP_INTERVAL = TICK_S
 CELERY_TIMEZONE = "UTC"
 
-# Runs: how long a worker may be silent before its run is declared lost.
+# Runs. The lease is renewed each second; a worker that could not for RUN_LEASE_S stops sending, and its run is declared
+# lost. Partial rows are copied to storage each RUN_HEARTBEAT_S.
 RUN_HEARTBEAT_S = env.float("RUN_HEARTBEAT_S", default=10.0)
 RUN_LEASE_S = env.float("RUN_LEASE_S", default=60.0)
+#: An instrument that says nothing for so long is taken for hung.
+RUN_SILENCE_S = env.float("RUN_SILENCE_S", default=120.0)
+#: How long a cancelled instrument may take to put its partial results down.
+RUN_STOP_GRACE_S = env.float("RUN_STOP_GRACE_S", default=20.0)
+#: How the instrument is started, such as ``taskset -c 2,3 python -m runners bench`` to pin it.
+RUN_COMMAND = shlex.split(env.str("RUN_COMMAND", default="")) or [sys.executable, "-m", "runners", "bench"]
 
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "overview"

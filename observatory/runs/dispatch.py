@@ -1,0 +1,63 @@
+"""Waking workers. The row is the truth and a message only a wake-up: it may be lost, late, or come five times."""
+
+import logging
+from datetime import timedelta
+
+from django.db.models import Q
+from django.db.models.functions import Now
+from kombu.exceptions import OperationalError
+
+from observatory.celery import app
+from observatory.runs import ingest, states
+from observatory.runs.models import Run
+
+TASK = "observatory.tasks.run_benchmark"
+#: A message that led to nothing for so long is taken for lost.
+LOST_AFTER = timedelta(seconds=60)
+
+logger = logging.getLogger(__name__)
+
+
+def publish(run: Run) -> bool:
+    """Wakes a bench worker for a committed run. False: the broker cannot be reached, and the run starts by itself
+    when it is back.
+    """
+    try:
+        with app.connection_for_write() as connection:
+            app.send_task(TASK, args=[run.pk], connection=connection)
+    except (OperationalError, OSError) as error:
+        logger.warning("run %s stays queued: the broker cannot be reached (%s)", run.pk, type(error).__name__)
+        return False
+    Run.objects.filter(pk=run.pk, status=Run.Status.QUEUED).update(dispatched_at=Now())
+    return True
+
+
+def sweep() -> None:
+    """Wakes a worker for the oldest run of each free endpoint that has no message under way."""
+    taken: set[tuple[str, object]] = set()
+    for run in Run.objects.filter(status=Run.Status.RUNNING).only("endpoint_id", "accelerator_group"):
+        taken |= _claims(run)
+    unheard = Q(dispatched_at__isnull=True) | Q(dispatched_at__lt=Now() - LOST_AFTER)
+    waiting = Run.objects.filter(status=Run.Status.QUEUED)
+    due = set(waiting.filter(unheard).values_list("pk", flat=True))
+    for run in waiting.order_by("pk").only("endpoint_id", "accelerator_group"):
+        if not taken.isdisjoint(_claims(run)):
+            continue
+        taken |= _claims(run)
+        if run.pk in due and not publish(run):
+            return
+
+
+def _claims(run: Run) -> set[tuple[str, object]]:
+    """What a run has to itself while it measures."""
+    group = {("group", run.accelerator_group)} if run.accelerator_group else set()
+    return {("endpoint", run.endpoint_id), *group}
+
+
+def reap() -> None:
+    """Runs whose worker vanished become lost, with the rows that it had put into storage. Nothing is sent again."""
+    for run in states.expired():
+        try:
+            ingest.salvage(run)
+        except Exception:
+            logger.exception("run %s could not be salvaged; the next tick tries again", run.pk)

@@ -1,0 +1,192 @@
+"""From the files that an instrument left to rows, in one transaction that ends the run or changes nothing."""
+
+import logging
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from django.core.files import File
+from django.core.files.storage import default_storage
+from django.db import transaction
+
+from observatory.runs import plain, spool, states
+from observatory.runs.models import Measurement, Run, Stage
+from observatory.runs.partial import partial_summary
+from runners.load.records import read_spool, write_parquet
+from runners.metrics import STATISTICS
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended, in a code for programs and in words for people."""
+
+    status: Run.Status
+    code: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What was measured: the summary and the names in storage of the raw rows. Any of it may be missing; ``fault``
+    says why raw rows are.
+    """
+
+    summary: dict[str, Any] | None = None
+    requests_file: str = ""
+    power_file: str = ""
+    fault: str = ""
+
+
+def collect(run: Run, directory: Path, secret: str = "") -> Results:
+    """Puts the raw rows in ``directory`` into storage and reads the summary, or makes one of the partial rows."""
+    requests = _table(directory, "requests")
+    power = _table(directory, "power")
+    summary = _summary(run, directory, requests, secret)
+    try:
+        return Results(
+            summary,
+            requests_file=_store(run, requests, "requests.parquet", secret),
+            power_file=_store(run, power, "power.parquet", secret),
+        )
+    except OSError as error:
+        logger.exception("run %s: the raw rows could not be stored", run.pk)
+        return Results(summary, fault=f"The raw rows could not be stored: {error.strerror or error}.")
+
+
+def _table(directory: Path, name: str) -> pa.Table | None:
+    """The finished Parquet file, else every whole batch of the spool, else None."""
+    parquet, arrow = directory / f"{name}.parquet", directory / f"{name}.arrow"
+    if parquet.exists():
+        try:
+            return pq.read_table(parquet)
+        except (pa.ArrowInvalid, OSError):
+            logger.warning("%s is not whole; the spool is read instead", parquet.name)
+    return read_spool(arrow) if arrow.exists() else None
+
+
+def _summary(run: Run, directory: Path, requests: pa.Table | None, secret: str) -> dict[str, Any] | None:
+    path = directory / "summary.json"
+    if path.exists():
+        try:
+            summary = plain.loads(path.read_bytes(), secret)
+        except ValueError:
+            logger.warning("run %s: summary.json is not whole; the rows are counted instead", run.pk)
+        else:
+            return summary if isinstance(summary, dict) else None
+    if requests is None or not requests.num_rows:
+        return None
+    summary = plain.plain(partial_summary(requests, run.spec), secret)
+    assert isinstance(summary, dict)  # noqa: S101
+    return summary
+
+
+def _store(run: Run, table: pa.Table | None, name: str, secret: str) -> str:
+    if table is None or not table.num_rows:
+        return ""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / name
+        write_parquet(plain.masked_table(table, secret), path)
+        with path.open("rb") as file:
+            return default_storage.save(f"{spool.folder(run)}/{name}", File(file))
+
+
+def close(run: Run, ending: Ending, results: Results, end: Callable[..., bool] = states.end) -> bool:
+    """Ends the run with its results. False: the run was not the caller's to end, and nothing was changed."""
+    summary = results.summary or {}
+    valid = ending.status is Run.Status.FINISHED and summary.get("valid") is True
+    code, text = (ending.code, ending.text) if ending.code or valid else _first_reason(summary)
+    with transaction.atomic():
+        ended = end(
+            run,
+            ending.status,
+            valid=valid,
+            reason_code=code[:60],
+            reason=f"{text} {results.fault}".strip(),
+            summary=results.summary,
+            definitions_version=summary.get("definitions_version"),
+            requests_file=results.requests_file,
+            power_file=results.power_file,
+        )
+        if ended:
+            store_stages(run, summary)
+    return ended
+
+
+def _first_reason(summary: dict[str, Any]) -> tuple[str, str]:
+    reasons = summary.get("reasons") or [{"code": "no_summary", "text": "The instrument left no summary."}]
+    return str(reasons[0].get("code", "")), str(reasons[0].get("text", ""))
+
+
+def store_stages(run: Run, summary: dict[str, Any]) -> None:
+    """Stage and Measurement rows of a summary, in the place of those that were there."""
+    run.stages.all().delete()
+    measurements: list[Measurement] = []
+    for stage in summary.get("stages", []):
+        measurements += _measurements(run, _stage(run, stage), stage.get("metrics") or {})
+    Measurement.objects.bulk_create(measurements)
+
+
+def _stage(run: Run, stage: dict[str, Any]) -> Stage:
+    window = stage.get("window") or {}
+    return Stage.objects.create(
+        run=run,
+        index=stage["index"],
+        load_kind=stage["load"]["kind"],
+        load_value=stage["load"]["value"],
+        verdict=stage["verdict"],
+        reasons=stage.get("reasons") or [],
+        planned=stage["planned"],
+        ok=stage["ok"],
+        failed=stage["failed"],
+        cancelled=stage["cancelled"],
+        not_sent=stage["not_sent"],
+        failures=stage.get("failures") or {},
+        window_kind=window.get("kind") or "",
+        window_s=window.get("seconds"),
+        energy=stage.get("energy"),
+        cost=stage.get("cost"),
+    )
+
+
+def _measurements(run: Run, stage: Stage, metrics: dict[str, Any]) -> list[Measurement]:
+    """A row for each number that is there: what is missing has no row."""
+    return [
+        Measurement(
+            run=run,
+            stage=stage,
+            metric=key,
+            statistic=statistic,
+            value=numbers[statistic],
+            low=numbers.get("low") if statistic == "mean" else None,
+            high=numbers.get("high") if statistic == "mean" else None,
+            n=numbers.get("n"),
+            mark=numbers.get("mark") or "measured",
+        )
+        for key, numbers in metrics.items()
+        if numbers
+        for statistic in STATISTICS
+        if numbers.get(statistic) is not None
+    ]
+
+
+def salvage(run: Run) -> bool:
+    """Ends a run whose worker vanished as lost, with the rows that had reached storage."""
+    ending = Ending(
+        Run.Status.LOST,
+        "worker_lost",
+        "The worker fell silent while it measured. What it had stored is kept; nothing was sent again. "
+        "Check the load host, then start a new run.",
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        spool.fetch(run, Path(directory))
+        results = collect(run, Path(directory))
+    ended = close(run, ending, results, end=states.lose)
+    if ended:
+        spool.discard(run)
+    return ended

@@ -1,0 +1,118 @@
+"""When schedules are due. The cron line is read in its time zone; the next due time is kept in UTC and decides."""
+
+from datetime import UTC, datetime
+from itertools import takewhile
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+from django.db import transaction
+from django.utils import timezone
+
+from observatory.runs import dispatch, states
+from observatory.runs.models import Run
+from observatory.schedules.models import Occurrence, Schedule
+from runners.spec import SpecError
+
+#: After a long pause so many missed times are listed one by one; the oldest of them tells of those before it.
+MISSED_LISTED = 50
+
+
+class CronError(ValueError):
+    """The cron line or its time zone cannot be read; the message says what to change."""
+
+
+def validate_cron(cron: str, time_zone: str) -> None:
+    """Raises CronError that says what is wrong with the line or the zone."""
+    try:
+        ZoneInfo(time_zone)
+    except (KeyError, ValueError, OSError):
+        raise CronError(f"{time_zone!r} is not a time zone. Give a name such as Europe/Berlin, or UTC.") from None
+    if len(cron.split()) != 5:
+        raise CronError("A cron line has five fields: minute, hour, day of month, month, day of week; 30 3 * * 1-5")
+    try:
+        next(CronSim(cron, timezone.now()))
+    except CronSimError as error:
+        raise CronError(f"{error}: {cron!r}. Fields: minute, hour, day of month, month, day of week.") from None
+    except StopIteration:
+        raise CronError(f"{cron!r} never comes due: no month has such a day.") from None
+
+
+def next_due(cron: str, time_zone: str, after: datetime) -> datetime:
+    """The first due time after ``after``, in UTC. Raises CronError.
+
+    As in Debian's cron: a time that a clock change leaves out is due right after the gap, one that it repeats is due
+    once, and lines with a * in minute or hour follow real time.
+    """
+    validate_cron(cron, time_zone)
+    for local in CronSim(cron, after.astimezone(ZoneInfo(time_zone))):
+        due = local.astimezone(UTC)
+        if due > after:  # in a repeated hour cronsim may begin with its first pass
+            return due
+    raise CronError(f"{cron!r} never comes due again.")
+
+
+def arm(schedule: Schedule) -> None:
+    """Saves a new or edited schedule with its next due time. Raises CronError."""
+    schedule.next_due_at = next_due(schedule.cron, schedule.time_zone, timezone.now()) if schedule.enabled else None
+    schedule.save()
+
+
+def start_due(now: datetime | None = None) -> list[Run]:
+    """Starts what has come due, each schedule once however many callers ask; gives the runs that this call started."""
+    now = now or timezone.now()
+    runs = [_start(schedule, now) for schedule in Schedule.objects.filter(enabled=True, next_due_at__lte=now)]
+    started = [run for run in runs if run]
+    for run in started:
+        dispatch.publish(run)
+    return started
+
+
+def _start(schedule: Schedule, now: datetime) -> Run | None:
+    """Takes the schedule's due times up to ``now``: the latest starts a run, those before it are listed as missed."""
+    due_at = schedule.next_due_at
+    assert due_at is not None  # noqa: S101
+    with transaction.atomic():
+        following = next_due(schedule.cron, schedule.time_zone, now)
+        won = Schedule.objects.filter(pk=schedule.pk, next_due_at=due_at).update(next_due_at=following)
+        if not won:
+            return None
+        *missed, latest = _times(schedule, due_at, now)
+        _list_missed(schedule, missed)
+        return _occur(schedule, latest)
+
+
+def _times(schedule: Schedule, first: datetime, now: datetime) -> list[datetime]:
+    local = first.astimezone(ZoneInfo(schedule.time_zone))
+    later = (time.astimezone(UTC) for time in CronSim(schedule.cron, local))
+    return sorted({first, *(time for time in takewhile(lambda time: time <= now, later) if time > first)})
+
+
+def _list_missed(schedule: Schedule, missed: list[datetime]) -> None:
+    unlisted = len(missed) - MISSED_LISTED
+    reason = "Nothing looked at the schedules at that time. Only the latest due time is caught up."
+    for number, due_at in enumerate(missed[-MISSED_LISTED:]):
+        before = f" So it was {unlisted} times before." if number == 0 and unlisted > 0 else ""
+        Occurrence.objects.get_or_create(
+            schedule=schedule,
+            due_at=due_at,
+            defaults={"outcome": Occurrence.Outcome.MISSED, "reason": reason + before},
+        )
+
+
+def _occur(schedule: Schedule, due_at: datetime) -> Run | None:
+    """The run of one due time; None when the schedule's last run has not ended, or cannot be specified any more."""
+    last = Run.objects.filter(occurrence__schedule=schedule, status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).first()
+    if last:
+        _skip(schedule, due_at, f"Run {last.pk} of this schedule was still {last.status}.")
+        return None
+    try:
+        run = states.queue(schedule.benchmark, Run.Trigger.SCHEDULE, schedule.created_by)
+    except SpecError as error:
+        _skip(schedule, due_at, f"The benchmark cannot be run: {error}")
+        return None
+    Occurrence.objects.create(schedule=schedule, due_at=due_at, outcome=Occurrence.Outcome.STARTED, run=run)
+    return run
+
+
+def _skip(schedule: Schedule, due_at: datetime, reason: str) -> None:
+    Occurrence.objects.create(schedule=schedule, due_at=due_at, outcome=Occurrence.Outcome.SKIPPED, reason=reason[:200])
