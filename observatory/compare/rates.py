@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from observatory.compare.samples import IntArray, good_rows, stage_samples, token_events
 from observatory.compare.stages import FloatArray, Number
+from runners.load.rows import Ints, StageRows
+from runners.load.summary import meets_slo
 
 BATCHES = 20
 #: Fewer requests than this in the window say too little about its batches.
@@ -19,7 +19,7 @@ _Z_975 = 1.96
 Numbers = dict[tuple[str, str], Number]
 
 
-def batch_interval(stamps_ns: IntArray, weights: FloatArray, start_ns: int, end_ns: int) -> tuple[float, float] | None:
+def batch_interval(stamps_ns: Ints, weights: FloatArray, start_ns: int, end_ns: int) -> tuple[float, float] | None:
     """95 % interval of weight per second in the window, by batch means: the window is cut into 20 equal parts, whose
     rates are nearly independent although single events are not (Law, Simulation Modeling and Analysis, 9.5.3).
     None without a window.
@@ -43,8 +43,7 @@ def share_interval(percent: float, n: int) -> tuple[float, float]:
 
 def with_intervals(
     numbers: Mapping[tuple[str, str], Number],
-    rows: pa.Table | None,
-    stage: int,
+    rows: StageRows | None,
     window: Mapping[str, Any] | None,
     slo: Mapping[str, float],
 ) -> Numbers:
@@ -54,42 +53,30 @@ def with_intervals(
         number = found.get((metric, "mean"))
         if number is not None and number.n and number.low is None:
             _bound(found, metric, share_interval(number.value, number.n))
-    if rows is None or not window or not window.get("end_ns"):
+    if rows is None or not window or not window.get("end_ns") or rows.good.sum() < MIN_REQUESTS:
         return found
-    good = good_rows(rows, stage)
-    if good.num_rows < MIN_REQUESTS:
-        return found
-    for metric, interval in _window_intervals(good, stage, window, slo).items():
+    for metric, interval in _window_intervals(rows, window, slo).items():
         _bound(found, metric, interval)
     return _with_cost(found)
 
 
 def _window_intervals(
-    good: pa.Table, stage: int, window: Mapping[str, Any], slo: Mapping[str, float]
+    rows: StageRows, window: Mapping[str, Any], slo: Mapping[str, float]
 ) -> dict[str, tuple[float, float] | None]:
-    start, end = int(window["start_ns"]), int(window["end_ns"])
-    ended = np.asarray(good["end_ns"].to_numpy(), dtype=np.int64)
-    first = np.asarray(good["first_token_ns"].to_numpy(), dtype=np.int64)
-    inputs = np.nan_to_num(np.asarray(good["input_tokens"].to_numpy(), dtype=np.float64))
-    events, outputs = token_events(good)
+    span = int(window["start_ns"]), int(window["end_ns"])
+    ok = rows.ok
+    of, events, outputs = rows.token_events
+    events, outputs = events[ok[of]], outputs[ok[of]]
+    ended, first = rows.end_ns[ok], rows.ints("first_token_ns")[ok]
+    inputs = np.maximum(rows.ints("input_tokens")[ok], 0).astype(np.float64)
     both = np.concatenate((events, first)), np.concatenate((outputs, inputs))
-    met = _meets(good, stage, slo)
     return {
-        "request_per_s": batch_interval(ended, np.ones(ended.size), start, end),
-        "goodput_per_s": batch_interval(ended, met, start, end),
-        "output_tokens_per_s": batch_interval(events, outputs, start, end),
-        "input_tokens_per_s": batch_interval(first, inputs, start, end),
-        "total_tokens_per_s": batch_interval(*both, start, end),
+        "request_per_s": batch_interval(ended, np.ones(ended.size), *span),
+        "goodput_per_s": batch_interval(ended, meets_slo(rows, slo)[ok].astype(np.float64), *span),
+        "output_tokens_per_s": batch_interval(events, outputs, *span),
+        "input_tokens_per_s": batch_interval(first, inputs, *span),
+        "total_tokens_per_s": batch_interval(*both, *span),
     }
-
-
-def _meets(good: pa.Table, stage: int, slo: Mapping[str, float]) -> FloatArray:
-    """1 for each request that met every bound; a request without the measure does not."""
-    samples = stage_samples(good, stage, whole=True)
-    met = np.ones(good.num_rows)
-    for metric, bound in slo.items():
-        met *= samples[metric] <= bound
-    return met
 
 
 def _bound(numbers: Numbers, metric: str, interval: tuple[float, float] | None) -> None:

@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 from django.db.models.fields.files import FieldFile
 
 from observatory.compare.rates import with_intervals
-from observatory.compare.samples import stage_samples
+from observatory.compare.samples import stage_rows, stage_samples
 from observatory.compare.stages import Number, StageResult
 from observatory.runs.models import Run, Stage
+from runners.load.rows import StageRows
 
 
 def read_rows(file: FieldFile, columns: list[str] | None = None) -> pa.Table | None:
@@ -24,10 +25,10 @@ def read_rows(file: FieldFile, columns: list[str] | None = None) -> pa.Table | N
         return None
 
 
-def stage_numbers(stage: Stage, rows: pa.Table | None) -> dict[tuple[str, str], Number]:
+def stage_numbers(stage: Stage, rows: StageRows | None) -> dict[tuple[str, str], Number]:
     """All stored statistics by (metric, statistic); rates get an interval from the raw rows."""
     stored = {(m.metric, m.statistic): Number(m.value, m.low, m.high, m.n, m.mark) for m in stage.measurements.all()}
-    return with_intervals(stored, rows, stage.index, _window(stage), slo_bounds(stage.run))
+    return with_intervals(stored, rows, _window(stage), slo_bounds(stage.run))
 
 
 def slo_bounds(run: Run) -> dict[str, float]:
@@ -52,6 +53,7 @@ def numbers_are_valid(run: Run) -> bool:
 def stage_result(stage: Stage, label: str, rows: pa.Table | None = None) -> StageResult:
     """``rows`` are the run's raw request rows; without them percentiles have no interval of the difference."""
     run = stage.run
+    own = None if rows is None else stage_rows(rows, stage.index)
     workload: Mapping[str, Any] = run.spec.get("workload", {})
     energy: Mapping[str, Any] = stage.energy or {}
     return StageResult(
@@ -71,8 +73,8 @@ def stage_result(stage: Stage, label: str, rows: pa.Table | None = None) -> Stag
         energy_mark=energy.get("mark"),
         energy_short=bool(energy.get("short")),
         price_basis=(stage.cost or {}).get("basis"),
-        numbers=stage_numbers(stage, rows),
-        samples={} if rows is None else stage_samples(rows, stage.index),
+        numbers=stage_numbers(stage, own),
+        samples={} if own is None else stage_samples(own),
         setup=run_setup(run),
     )
 

@@ -202,7 +202,7 @@ def ecdf(stages: Sequence[StagePoint], metric: str) -> Chart:
         ]
         for stage in drawn
     ]
-    what = "gaps" if metric in ("event_gap_ms", "itl_ms") else "requests"
+    what = "gaps" if metric == "itl_ms" else "requests"
     y = axis(f"Share of {what}, %", range=[0, 100.5], dtick=25)
     return Chart(
         {"data": traces, "layout": layout(axis(axis_title(metric), log=ratios_matter(spread)), y)},

@@ -9,6 +9,17 @@ import pyarrow.compute as pc
 
 PAGE_ROWS = 50
 _NS_PER_MS = 1e6
+_COPIED = (
+    "stage",
+    "index",
+    "outcome",
+    "detail",
+    "flags",
+    "warmup",
+    "input_tokens",
+    "output_tokens",
+    "finish_reason",
+)
 
 
 @dataclass(frozen=True)
@@ -54,9 +65,8 @@ def _row(row: Mapping[str, Any], start_ns: int | None) -> dict[str, Any]:
     decode_ms = _ms(row["first_token_ns"], row["last_token_ns"])
     after_first = (row["output_tokens"] or 0) - 1
     sent_ms = _ms(start_ns, row["sent_ns"])
-    copied = ("stage", "index", "outcome", "detail", "flags", "warmup", "input_tokens", "output_tokens", "finish_reason")
     return {
-        **{name: row[name] for name in copied},
+        **{name: row[name] for name in _COPIED},
         "sent_s": None if sent_ms is None else sent_ms / 1e3,
         "ttft_ms": ttft_ms,
         "tpot_ms": decode_ms / after_first if decode_ms is not None and after_first >= 1 else None,

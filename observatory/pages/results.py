@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from observatory.compare.intervals import percentile_interval
-from observatory.compare.samples import stage_samples
+from observatory.compare.samples import stage_rows, stage_samples
 from observatory.compare.sources import read_rows, slo_bounds, stage_numbers
 from observatory.compare.stages import FloatArray, Number
 from observatory.pages.charts import StagePoint, colour
@@ -70,14 +70,14 @@ class StageResults:
     def __init__(self, stage: Stage, rows: pa.Table | None) -> None:
         self.stage = stage
         self.index = stage.index
-        self.numbers = stage_numbers(stage, rows)
+        self._rows = None if rows is None else stage_rows(rows, stage.index)
+        self.numbers = stage_numbers(stage, self._rows)
         self.label = load_label(stage.load_kind, stage.load_value)
         self.colour = colour(stage.index)
-        self._rows = rows
 
     @cached_property
     def samples(self) -> dict[str, FloatArray]:
-        return {} if self._rows is None else stage_samples(self._rows, self.index)
+        return {} if self._rows is None else stage_samples(self._rows)
 
     @property
     def sound(self) -> bool:

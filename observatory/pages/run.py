@@ -21,7 +21,7 @@ from observatory.runs.models import Run
 from runners.spec import SpecError
 
 TABS = ("latency", "timeline", "energy", "cost", "requests", "setup")
-LATENCIES = ("ttft_ms", "tpot_ms", "event_gap_ms", "e2e_ms")
+LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
 
 
 @login_required
@@ -69,7 +69,8 @@ def _context(request: Request, results: RunResults) -> dict[str, Any]:
     if found.status == Run.Status.RUNNING:
         return context | progress_context(found) | {"tab": "setup"} | _setup(results)
     stage = results.chosen(request.GET.get("stage", ""))
-    tabs = [name for name in TABS if stage or name == "setup" or (found.requests_file and name in ("timeline", "requests"))]
+    kept = ("timeline", "requests", "setup") if found.requests_file else ("setup",)
+    tabs = [name for name in TABS if stage or name in kept]
     tab = request.GET.get("tab", "")
     tab = tab if tab in tabs else tabs[0]
     context |= {
@@ -186,7 +187,7 @@ def raw_file(request: Request, pk: int, name: str) -> FileResponse:
     """requests.parquet or power.parquet as it was stored."""
     found = _run(pk)
     file = found.requests_file if name == "requests" else found.power_file
-    if not file or not file.storage.exists(file.name):
+    if not file.name or not file.storage.exists(file.name):
         raise Http404(f"Run {pk} keeps no {name} rows.")
     return FileResponse(file.open("rb"), as_attachment=True, filename=f"run-{pk}-{name}.parquet")
 

@@ -122,32 +122,31 @@ def costs(results: RunResults) -> list[tuple[StageResults, list[Cell]]]:
     return [(stage, [cell(results, stage, key) for key in COST_METRICS]) for stage in results.stages]
 
 
-def setup(run: Run) -> list[tuple[str, list[tuple[str, Any]]]]:
+def setup(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
     """Everything needed to repeat the run, in named groups of (field, value)."""
     summary: Mapping[str, Any] = run.summary or {}
     spec = {name: value for name, value in run.spec.items() if name != "target"}
+    power = summary.get("power") or {}
     groups = (
         ("Target", {**run.spec.get("target", {}), **(summary.get("target") or {})}),
         ("What was asked", spec),
         ("Deployment, as it was", run.setup),
         ("Load machine", summary.get("environment") or {}),
         ("Instrument", {name: summary.get(name) for name in ("runner_version", "definitions_version", "clock")}),
-        ("Power", {"source": (summary.get("power") or {}).get("source"), "idle W": (summary.get("power") or {}).get("idle_w")}),
+        ("Power", {name: power.get(name) for name in ("source", "mark", "idle_w", "idle_mark")}),
         ("Run", {"trigger": run.trigger, "worker": run.lease_owner, "spec_sha256": run.spec_sha256}),
     )
     return [(name, rows) for name, fields in groups if (rows := list(_fields(fields)))]
 
 
-def _fields(group: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _fields(group: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Nested fields by dotted name; what is not set is left out."""
     for name, value in group.items():
         if isinstance(value, Mapping):
             yield from _fields(value, f"{prefix}{name}.")
-        elif isinstance(value, list):
-            if value:
-                yield f"{prefix}{name}", ", ".join(f"{item:g}" if isinstance(item, float) else str(item) for item in value)
-        elif value not in (None, ""):
-            yield f"{prefix}{name}", f"{value:g}" if isinstance(value, float) else value
+        elif value not in (None, "", []):
+            items = value if isinstance(value, list) else [value]
+            yield f"{prefix}{name}", ", ".join(f"{item:g}" if isinstance(item, float) else str(item) for item in items)
 
 
 def measurement_rows(run: Run) -> list[dict[str, Any]]:

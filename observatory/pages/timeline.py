@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from observatory.compare.samples import token_events
 from observatory.compare.stages import FloatArray
 from observatory.pages.charts import FAILURE, GREY, Chart, Figure, Trace, axis, colour, layout, plain, shown
+from runners.load.rows import StageRows
 
 MAX_BARS = 240
 _MAX_FAILURES, _SLOWEST = 60, 10
@@ -18,19 +18,7 @@ _POWER_POINTS = 500
 _NS = 1e9
 _HOVER = "%{customdata}<extra></extra>"
 
-#: What ``request_timeline`` reads of the request rows.
-COLUMNS = [
-    "stage",
-    "index",
-    "outcome",
-    "due_ns",
-    "sent_ns",
-    "first_token_ns",
-    "last_token_ns",
-    "end_ns",
-    "output_tokens",
-    "event_offsets_ns",
-]
+_STAMPS = ("due_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns")
 
 
 def request_timeline(
@@ -41,7 +29,7 @@ def request_timeline(
     if not sent.num_rows:
         return None
     start_ns = min(pc.min(sent["sent_ns"]).as_py(), pc.min(sent["due_ns"]).as_py() or np.inf)
-    times = {name: _seconds(sent[name], start_ns) for name in COLUMNS if name.endswith("_ns") and "offsets" not in name}
+    times = {name: _seconds(sent[name], start_ns) for name in _STAMPS}
     end_s = float(np.nanmax(np.fmax(times["end_ns"], times["sent_ns"])))
     edges = np.linspace(0, max(end_s, 1e-3), _BINS + 1)
     picked = _picked(sent, times)
@@ -150,7 +138,7 @@ def _table(rows: pa.Table, times: Mapping[str, FloatArray], picked: Sequence[int
 
 def _throughput(sent: pa.Table, start_ns: int, edges: FloatArray) -> FloatArray:
     """Output tokens per second by bin."""
-    stamps_ns, tokens = token_events(sent)
+    _, stamps_ns, tokens = StageRows(sent).token_events
     counted, _ = np.histogram((stamps_ns - start_ns) / _NS, bins=edges, weights=tokens)
     rate: FloatArray = counted / (edges[1] - edges[0])
     return rate

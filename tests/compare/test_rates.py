@@ -3,16 +3,19 @@ import pytest
 
 from observatory.compare.intervals import number_difference
 from observatory.compare.rates import batch_interval, share_interval, with_intervals
+from observatory.compare.samples import stage_rows
 from observatory.compare.stages import Number
-from tests.simulation import Plan, request_rows, stage_summary
+from runners.load.summary import summarise_stage
+from tests.simulation import Plan, request_rows
 
 
 def _measured(seed: int, tpot_ms: float = 9.0) -> dict[tuple[str, str], Number]:
     plan = Plan(levels=(4,), requests=150, output_tokens=16, tpot_ms=tpot_ms, seed=seed, energy="")
-    rows, windows = request_rows(plan)
-    stage = stage_summary(plan, 0, rows, windows[0])
+    table, _ = request_rows(plan)
+    rows = stage_rows(table, 0)
+    stage = summarise_stage(table, 0, plan.spec())
     numbers = {(key, "mean"): Number(found["mean"], n=found["n"]) for key, found in stage["metrics"].items()}
-    return with_intervals(numbers, rows, 0, stage["window"], {})
+    return with_intervals(numbers, rows, stage["window"], {})
 
 
 def test_the_interval_of_a_steady_stream_holds_its_rate_and_is_narrow() -> None:
@@ -61,4 +64,4 @@ def test_a_window_of_no_length_has_no_interval() -> None:
 
 def test_bounds_that_the_instrument_gave_are_kept() -> None:
     given = {("success_share", "mean"): Number(90, 80, 95, 100)}
-    assert with_intervals(given, None, 0, None, {}) == given
+    assert with_intervals(given, None, None, {}) == given
