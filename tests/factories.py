@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from django.core.files.base import ContentFile
+from observatory.runs.partial import partial_summary
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
 from observatory.runs.ingest import store_stages
 from observatory.runs.models import Run
-from observatory.runs.partial import partial_summary
 from observatory.runs.spec import fingerprint, setup
 from runners.load.records import SCHEMA
 from runners.load.summary import summarise

@@ -136,7 +136,7 @@ class Supervisor:
 
 def _embedded_broker() -> bool:
     embedded = f"redis+socket://{settings.BROKER_SOCKET}"
-    return bool(settings.CELERY_BROKER_URL == embedded)
+    return bool(embedded == settings.CELERY_BROKER_URL)
 
 
 def _broker() -> Part:
