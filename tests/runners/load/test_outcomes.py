@@ -6,20 +6,14 @@ import time
 import zlib
 
 import pytest
-from misbehaving import Wire, content, serving
 
 from runners.load.answer import Answer
 from runners.load.check import exchange_once
 from runners.load.target import Requests, base_endpoint, destination
 from runners.spec import Dialect, Timeouts
+from tests.services.misbehaving import Wire, content, good, hang_mid_stream, json_body, serving, silent
 
 TIMEOUTS = Timeouts(connect_s=1.0, first_byte_s=0.4, idle_s=0.4, total_s=2.0)
-
-
-def good(wire: Wire) -> None:
-    wire.head()
-    wire.words("a", "b")
-    wire.finish()
 
 
 def with_events(*events: object, done: bool = True):
@@ -57,10 +51,6 @@ GOOD_STREAM = event(content("a")) + event(content("b")) + event(FINISHED) + even
 
 def close_before_status(wire: Wire) -> None:
     wire.sock.close()
-
-
-def silent(wire: Wire) -> None:
-    time.sleep(0.8)
 
 
 def continue_three_times(wire: Wire) -> None:
@@ -187,12 +177,6 @@ def slow_drip(wire: Wire) -> None:
         time.sleep(0.1)
 
 
-def hang_mid_stream(wire: Wire) -> None:
-    wire.head()
-    wire.words("a")
-    time.sleep(1.0)
-
-
 def long_line(size: int):
     return with_events(content("x" * size), FINISHED, USAGE)
 
@@ -200,11 +184,6 @@ def long_line(size: int):
 def tool(arguments: str, index: int = 0) -> dict[str, object]:
     call = {"index": index, "function": {"arguments": arguments}}
     return {"choices": [{"index": 0, "delta": {"content": None, "tool_calls": [call]}, "finish_reason": None}]}
-
-
-def json_body(data: object, status: str = "200 OK", kind: str = "application/json", *headers: str):
-    text = data if isinstance(data, bytes) else json.dumps(data).encode()
-    return lambda wire: wire.body(text, *headers, status=status, kind=kind)
 
 
 def usage_of(tokens: object) -> bytes:

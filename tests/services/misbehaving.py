@@ -148,3 +148,27 @@ def serving(scripts: dict[str, Script]):
         yield server
     finally:
         server.close()
+
+
+# scripts that several tests use
+
+
+def good(wire: Wire) -> None:
+    wire.head()
+    wire.words("a", "b")
+    wire.finish()
+
+
+def silent(wire: Wire) -> None:
+    time.sleep(0.8)
+
+
+def hang_mid_stream(wire: Wire) -> None:
+    wire.head()
+    wire.words("a")
+    time.sleep(1.0)
+
+
+def json_body(data: object, status: str = "200 OK", kind: str = "application/json", *headers: str):
+    text = data if isinstance(data, bytes) else json.dumps(data).encode()
+    return lambda wire: wire.body(text, *headers, status=status, kind=kind)
