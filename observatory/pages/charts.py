@@ -8,12 +8,13 @@ import html
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import floor, log10
 from typing import Any
 
 import numpy as np
 
 from observatory.compare.stages import FloatArray, Number
-from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Better, display
+from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Better, display, significant
 
 Figure = dict[str, Any]
 Trace = dict[str, Any]
@@ -71,20 +72,34 @@ def shown(value: float | None, unit: str) -> str:
     return f"{text} {name}".strip()
 
 
-def axis_title(metric: str, statistic: str = "") -> str:
-    """Such as "TTFT p99, ms, lower is better"."""
+def axis_title(metric: str, statistic: str = "", *, upright: bool = False) -> str:
+    """Such as "TTFT p99, ms, lower is better"; on two lines where it stands ``upright`` beside a chart."""
     found = BY_KEY[metric]
-    return f"{found.label}{f' {statistic}' if statistic else ''}, {found.unit}{_DIRECTION[found.better]}"
+    direction = _DIRECTION[found.better]
+    direction = direction.replace(" ", "<br>", 1) if upright else direction
+    return f"{found.label}{f' {statistic}' if statistic else ''}, {found.unit}{direction}"
 
 
-def axis(title: str, *, log: bool = False, zero: bool = False, **more: Any) -> dict[str, Any]:
-    """An axis as everywhere: titled with unit and direction; ``zero`` makes it begin there."""
-    made: dict[str, Any] = {"title": {"text": title, "standoff": 8}, "automargin": True, "zeroline": False}
-    if log:
-        made |= {"type": "log", "dtick": "D2" if more.pop("fine", True) else 1}
-    elif zero:
-        made |= {"rangemode": "tozero"}
-    return made | more
+def axis(title: str, *, of: Iterable[float | None] = (), **more: Any) -> dict[str, Any]:
+    """An axis as everywhere, titled with unit and direction.
+
+    ``of``: the values on it. Where they span ratios the axis is logarithmic, else it begins at zero.
+    """
+    shape: dict[str, Any] = {"rangemode": "tozero"}
+    known = [value for value in of if value is not None and value > 0]
+    if ratios_matter(known):
+        ticks = _log_ticks(min(known), max(known))
+        text = [significant(tick, 1) for tick in ticks]
+        shape = {"type": "log", "tickmode": "array", "tickvals": ticks, "ticktext": text}
+    named = {"text": title, "standoff": 8, "font": {"size": 12}}
+    return {"title": named, "automargin": True, "zeroline": False, **shape, **more}
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times each power of ten from just below ``low`` to just above ``high``."""
+    powers = range(floor(log10(low)) - 1, floor(log10(high)) + 2)
+    ticks = [step * 10.0**power for power in powers for step in (1, 2, 5)]
+    return [tick for tick in ticks if low / 2.5 <= tick <= high * 2.5]
 
 
 def layout(xaxis: dict[str, Any], yaxis: dict[str, Any], height: int = 320, **more: Any) -> dict[str, Any]:
@@ -120,16 +135,17 @@ def ratios_matter(values: Iterable[float | None]) -> bool:
 def throughput_against_latency(
     stages: Sequence[StagePoint], latency: str = "e2e_ms", intervals: Sequence[tuple[float, float] | None] = ()
 ) -> Chart:
-    """A point a stage: output throughput over the median of a latency; ``intervals`` of the medians, in its unit."""
+    """A point a stage: output throughput over the median of a latency, or of interactivity, with its ``intervals``."""
     points = [
         (stage, stage.numbers[latency, "p50"], stage.numbers["output_tokens_per_s", "mean"], interval)
         for stage, interval in zip(stages, intervals or [None] * len(stages), strict=True)
         if (latency, "p50") in stage.numbers and ("output_tokens_per_s", "mean") in stage.numbers
     ]
-    rows = [[stage.label, shown(x.value, "ms"), shown(y.value, "tok/s"), stage.why_hollow] for stage, x, y, _ in points]
+    unit = BY_KEY[latency].unit
+    rows = [[stage.label, shown(x.value, unit), shown(y.value, "tok/s"), stage.why_hollow] for stage, x, y, _ in points]
     hollow = [f"{stage.label}: {stage.why_hollow}" for stage, *_ in points if stage.why_hollow]
-    x = axis(axis_title(latency, "p50"), log=ratios_matter([point[1].value for point in points]), zero=True)
-    y = axis(axis_title("output_tokens_per_s"), log=ratios_matter([point[2].value for point in points]), zero=True)
+    x = axis(axis_title(latency, "p50"), of=[point[1].value for point in points])
+    y = axis(axis_title("output_tokens_per_s", upright=True), of=[point[2].value for point in points])
     return Chart(
         {"data": [_load_line(points, latency)], "layout": layout(x, y)},
         ("Load", f"{BY_KEY[latency].label} p50", "Output throughput", "Hollow because"),
@@ -166,7 +182,8 @@ def _load_line(points: Sequence[_LoadPoint], latency: str) -> Trace:
 
 
 def _load_hover(stage: StagePoint, x: Number, y: Number, interval: tuple[float, float] | None, latency: str) -> str:
-    lines = [f"<b>{plain(stage.label)}</b>", f"{BY_KEY[latency].label} p50 {shown(x.value, 'ms')}{_between(interval)}"]
+    found = BY_KEY[latency]
+    lines = [f"<b>{plain(stage.label)}</b>", f"{found.label} p50 {shown(x.value, found.unit)}{_between(interval)}"]
     lines.append(f"Output {shown(y.value, 'tok/s')}{_between((y.low, y.high))}")
     lines.append(f"n = {x.n}" if x.n is not None else "")
     lines.append(f"hollow: {plain(stage.why_hollow)}" if stage.why_hollow else "")
@@ -204,8 +221,9 @@ def ecdf(stages: Sequence[StagePoint], metric: str) -> Chart:
     ]
     what = "gaps" if metric == "itl_ms" else "requests"
     y = axis(f"Share of {what}, %", range=[0, 100.5], dtick=25)
+    x = axis(axis_title(metric), of=spread)
     return Chart(
-        {"data": traces, "layout": layout(axis(axis_title(metric), log=ratios_matter(spread)), y)},
+        {"data": traces, "layout": layout(x, y)},
         ("Load", "n", *PERCENTILES),
         rows,
     )
@@ -242,7 +260,7 @@ def percentiles_by_stage(stages: Sequence[StagePoint], metric: str) -> Chart:
     unit = BY_KEY[metric].unit
     lines = [_percentile_line(stages, metric, statistic, index) for index, statistic in enumerate(PERCENTILES)]
     traces = [line for line in lines if any(value is not None for value in line["y"])]
-    y = axis(axis_title(metric), log=ratios_matter([v for trace in traces for v in trace["y"]]), zero=True)
+    y = axis(axis_title(metric, upright=True), of=[value for trace in traces for value in trace["y"]])
     rows = [[stage.label, *(_stated(stage, metric, p, unit) for p in PERCENTILES)] for stage in stages]
     return Chart({"data": traces, "layout": layout(axis("Load", type="category"), y)}, ("Load", *PERCENTILES), rows)
 
@@ -282,10 +300,10 @@ def ledger_bars(ledger: Mapping[str, Any]) -> Chart:
         "type": "bar",
         "orientation": "h",
         "x": energies,
-        "y": [plain(layer["label"]) for layer in layers],
+        "y": [plain(layer["label"]) + (",<br>within the above" if _idle(layer) else "") for layer in layers],
         "width": 0.6,
         "marker": {
-            "color": [colour(index) for index in range(len(layers))],
+            "color": [GREY if _idle(layer) else colour(index) for index, layer in enumerate(layers)],
             "pattern": {"shape": ["" if layer["mark"] == "measured" else "/" for layer in layers], "solidity": 0.4},
         },
         "error_x": _whiskers(energies, [(layer.get("low_j"), layer.get("high_j")) for layer in layers]),
@@ -298,9 +316,13 @@ def ledger_bars(ledger: Mapping[str, Any]) -> Chart:
     }
     rows = [[layer["label"], shown(layer["energy_j"], "J"), layer["mark"]] for layer in layers]
     y = axis("", autorange="reversed")
-    drawn = layout(axis("Energy of the window, J, lower is better", zero=True), y, height=90 + 44 * len(layers))
+    drawn = layout(axis("Energy of the window, J, lower is better"), y, height=90 + 44 * len(layers))
     note = "Hatched: modelled or assumed." if any(layer["mark"] != "measured" for layer in layers) else ""
     return Chart({"data": [trace], "layout": drawn}, ("Layer", "Energy", "Mark"), rows, note)
+
+
+def _idle(layer: Mapping[str, Any]) -> bool:
+    return layer.get("layer") == "idle"
 
 
 #: Traces of the live chart: the key of a progress point, label, unit, direction.
@@ -326,8 +348,8 @@ def live(series: Sequence[Mapping[str, Any]]) -> Chart:
         }
         for index, (key, label, _, _) in enumerate(LIVE)
     ]
-    strips = [axis(f"{label}, {unit},<br>{way}", zero=True) for _, label, unit, way in LIVE]
-    drawn = layout(axis("Time since the start, s", zero=True, anchor="y2"), strips[0] | {"domain": [0.55, 1]})
+    strips = [axis(f"{label}, {unit},<br>{way}") for _, label, unit, way in LIVE]
+    drawn = layout(axis("Time since the start, s", anchor="y2"), strips[0] | {"domain": [0.55, 1]})
     drawn |= {"yaxis2": strips[1] | {"domain": [0, 0.45]}, "showlegend": False}
     rows = [
         [f"{point['t_s']:.0f} s", *(shown(point.get(key), unit) for key, _, unit, _ in LIVE)] for point in series[-60:]

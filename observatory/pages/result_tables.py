@@ -53,10 +53,10 @@ class PercentileRow:
 
     stage: StageResults
     n: int | None
-    mean: Number | None
+    mean: float | None
     interval: str
     cells: list[tuple[Number | None, str]]
-    extremes: tuple[Number | None, Number | None]
+    extremes: tuple[float | None, float | None]
 
 
 def percentiles(results: RunResults, metric: str) -> list[PercentileRow]:
@@ -72,8 +72,8 @@ def _percentile_row(stage: StageResults, metric: str) -> PercentileRow:
         few = number is None and n is not None and n < PERCENTILE_MIN_N[statistic]
         cells.append((number, f"too few (n={n})" if few else ""))
     interval = interval_text(stage.interval(metric, "mean"), BY_KEY[metric].unit)
-    extremes = stage.numbers.get((metric, "min")), stage.numbers.get((metric, "max"))
-    return PercentileRow(stage, n, mean, interval, cells, extremes)
+    extremes = stage.value(metric, "min"), stage.value(metric, "max")
+    return PercentileRow(stage, n, stage.value(metric), interval, cells, extremes)
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,15 @@ def energy(results: RunResults, stage: StageResults) -> dict[str, Any]:
     ledger = stage.stage.energy
     return {
         "boundaries": _boundaries(stage, ledger) if ledger else [],
+        "layers": [_layer(layer) for layer in ledger["layers"]] if ledger else [],
         "cells": [cell(results, stage, key) for key in keys],
         "facts": results.summary.get("power") or {},
     }
+
+
+def _layer(layer: Mapping[str, Any]) -> dict[str, Any]:
+    low, high = layer.get("low_j"), layer.get("high_j")
+    return {**layer, "interval": interval_text((low, high), "J") if low is not None and high is not None else ""}
 
 
 def _boundaries(stage: StageResults, ledger: Mapping[str, Any]) -> list[Boundary]:

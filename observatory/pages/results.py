@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from observatory.compare.intervals import percentile_interval
 from observatory.compare.samples import stage_rows, stage_samples
-from observatory.compare.sources import read_rows, slo_bounds, stage_numbers
+from observatory.compare.sources import numbers_are_valid, read_rows, slo_bounds, stage_numbers
 from observatory.compare.stages import FloatArray, Number
 from observatory.pages.charts import StagePoint, colour
 from observatory.runs.models import Run, Stage
@@ -53,7 +53,7 @@ class Notice:
 
     level: str
     text: str
-    detail: str = ""
+    details: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,8 @@ def interval_text(interval: tuple[float, float] | None, unit: str) -> str:
     if interval is None:
         return ""
     (low, low_unit), (high, high_unit) = display(interval[0], unit), display(interval[1], unit)
-    return f"{low} to {high} {high_unit}" if low_unit == high_unit else f"{low} {low_unit} to {high} {high_unit}"
+    text = f"{low} to {high} {high_unit}" if low_unit == high_unit else f"{low} {low_unit} to {high} {high_unit}"
+    return text.replace("-", "−")
 
 
 def headline(results: RunResults, stage: StageResults) -> list[Figure]:
@@ -212,7 +213,9 @@ def why_missing(results: RunResults, stage: StageResults, metric: Metric, statis
         return "the deployment had no price when this ran"
     if whole and whole.n is not None and whole.n < PERCENTILE_MIN_N.get(statistic, 0):
         return f"too few samples for {statistic}: {whole.n}, at least {PERCENTILE_MIN_N[statistic]} are needed"
-    return "no request ended well" if not stage.stage.ok else "not observable in this stage"
+    if not stage.numbers:
+        return "the stage did not reach its end"
+    return "not observable in this stage" if stage.stage.ok else "no request ended well"
 
 
 def _why_no_energy(results: RunResults, stage: StageResults) -> str:
@@ -227,47 +230,47 @@ def notices(results: RunResults, stage: StageResults | None) -> list[Notice]:
     return sorted(found, key=lambda notice: order.index(notice.level))
 
 
+_LEADS = {
+    Run.Status.FINISHED: "These numbers are not valid.",
+    Run.Status.FAILED: "Nothing usable was measured.",
+    Run.Status.LOST: "The worker vanished while it measured.",
+    Run.Status.CANCELLED: "Cancelled before it was done.",
+}
+
+
 def _run_notices(results: RunResults) -> list[Notice]:
-    run, reasons = results.run, results.summary.get("reasons") or []
-    level = "info" if run.valid else "error"
-    said = [Notice(level, reason["text"]) for reason in reasons if reason.get("text") != run.reason]
+    run = results.run
+    said = [run.reason, *(reason["text"] for reason in results.summary.get("reasons") or [])]
+    details = list(dict.fromkeys(sentence(text) for text in said if text))
     if run.valid:
-        return said
-    words = {
-        Run.Status.FINISHED: "These numbers are not valid.",
-        Run.Status.FAILED: "Nothing usable was measured.",
-        Run.Status.LOST: "The worker vanished while it measured.",
-        Run.Status.CANCELLED: "Cancelled before it was done.",
-    }
+        return [Notice("info", text) for text in details]
+    if numbers_are_valid(run):
+        return [Notice("warning", "Not every stage may be used; those marked ok may.", details)]
     status = Run.Status(run.status)
-    lead = words.get(status, "")
-    return [Notice("warning" if status is Run.Status.CANCELLED else "error", lead, run.reason), *said]
+    return [Notice("warning" if status is Run.Status.CANCELLED else "error", _LEADS.get(status, ""), details)]
+
+
+_STAGE_WORDS = {
+    "client_limited": "was limited by the load machine: the server may be able to do more",
+    "interrupted": "was interrupted: its numbers cover only a part",
+    "failed": "failed",
+}
 
 
 def _stage_notices(stage: StageResults) -> list[Notice]:
     stored, found = stage.stage, []
-    reasons = " ".join(reason["text"] for reason in stored.reasons)
+    reasons = [sentence(reason["text"]) for reason in stored.reasons]
     if not stage.sound:
-        words = {
-            "client_limited": "was limited by the load machine: the server may be able to do more",
-            "interrupted": "was interrupted: its numbers cover only a part",
-            "failed": "failed",
-        }
-        found.append(
-            Notice("warning", f"{_capital(stage.label)} {words.get(stored.verdict, stored.verdict)}.", reasons)
-        )
+        words = f"{stage.label} {_STAGE_WORDS.get(stored.verdict, stored.verdict)}"
+        found.append(Notice("warning", sentence(words), reasons))
     elif reasons:
-        found.append(Notice("info", f"{_capital(stage.label)}: {reasons}"))
+        found.append(Notice("info", f"{sentence(stage.label)[:-1]}: {' '.join(reasons)}"))
     for failure in stage.failures:
         text = f"{failure.count} of {stored.planned} requests: {failure.outcome}. {failure.help}"
-        found.append(Notice("warning", text, failure.example))
-    if 0 < stored.ok < FEW:
-        found.append(
-            Notice(
-                "info",
-                f"Only {stored.ok} requests ended well at {stage.label}: percentiles above the median are missing.",
-            )
-        )
+        found.append(Notice("warning", text, [failure.example] if failure.example else []))
+    if stage.numbers and 0 < stored.ok < FEW:
+        words = f"Only {stored.ok} requests ended well at {stage.label}: percentiles above the median are missing."
+        found.append(Notice("info", words))
     return found + _energy_notices(stored.energy or {})
 
 
@@ -282,8 +285,10 @@ def _energy_notices(energy: Mapping[str, Any]) -> list[Notice]:
     return found
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def sentence(text: str) -> str:
+    """With a capital first and a stop last."""
+    text = text.strip()
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
 
 
 def waits_for(run: Run) -> Notice:
@@ -305,12 +310,12 @@ def waits_for(run: Run) -> Notice:
         return Notice(
             "warning",
             "The message broker cannot be reached, so no worker knows of this run.",
-            "The run is kept and starts by itself when the broker is back. Check REDIS_URL, and that the broker runs.",
+            ["The run is kept and starts by itself when it is back. Check REDIS_URL, and that the broker runs."],
         )
     return Notice(
         "info",
         "It waits for a free bench worker.",
-        "If none is running, start one on the load host: celery -A observatory worker -Q bench -c 1",
+        ["If none is running, start one on the load host: celery -A observatory worker -Q bench -c 1"],
     )
 
 

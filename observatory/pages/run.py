@@ -18,10 +18,20 @@ from observatory.pages.timeline import request_timeline
 from observatory.pages.twins import answer
 from observatory.runs import dispatch, states
 from observatory.runs.models import Run
+from runners.metrics import BY_KEY
 from runners.spec import SpecError
 
 TABS = ("latency", "timeline", "energy", "cost", "requests", "setup")
 LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
+LATENCY_LABELS = tuple((key, BY_KEY[key].label) for key in LATENCIES)
+PHASES = {
+    "check": "Checking the endpoint.",
+    "idle": "Reading idle power.",
+    "warmup": "Warming up.",
+    "measure": "Measuring.",
+    "drain": "Waiting for the last answers.",
+    "summary": "Adding up.",
+}
 
 
 @login_required
@@ -96,7 +106,12 @@ def _tab(request: Request, results: RunResults, stage: StageResults | None, tab:
     if tab == "latency":
         metric = request.GET.get("metric", "")
         metric = metric if metric in LATENCIES else LATENCIES[0]
-        return {"metric": metric, "latencies": LATENCIES, "percentiles": result_tables.percentiles(results, metric)}
+        return {
+            "metric": metric,
+            "metric_help": BY_KEY[metric].help,
+            "latencies": LATENCY_LABELS,
+            "percentiles": result_tables.percentiles(results, metric),
+        }
     if stage is None:
         return {}
     if tab == "energy":
@@ -117,6 +132,7 @@ def progress_context(run: Run) -> dict[str, Any]:
     fraction = progress.get("fraction")
     return {
         "progress": progress,
+        "phase": PHASES.get(progress.get("phase", ""), "Working."),
         "percent": None if fraction is None else round(100 * fraction, 1),
         "stage_number": (progress.get("stage") or 0) + 1,
         "cancelling": run.cancel_requested_at is not None,
@@ -160,7 +176,7 @@ def _chart(results: RunResults, name: str, query: Mapping[str, str]) -> charts.C
         return None
     points = [item.point(_stage_href(results.run, item)) for item in results.stages]
     if name == "load":
-        latency = metric if metric in LATENCIES else "e2e_ms"
+        latency = metric if metric in (*LATENCIES, "interactivity_tokens_per_s") else "e2e_ms"
         return charts.throughput_against_latency(
             points, latency, [item.interval(latency, "p50") for item in results.stages]
         )

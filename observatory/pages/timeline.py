@@ -235,9 +235,11 @@ def _figure(traces: list[Trace], bars: int, end_s: float) -> Figure:
         for i in range(strips)
     ]
     x = axis("Time since the stage began, s", range=[-0.01 * end_s, 1.01 * end_s], anchor=f"y{strips + 1}")
-    requests = axis("Requests", autorange="reversed", domain=[1 - bars_px / total_px, 1], showticklabels=False)
+    requests = axis(
+        "Requests", autorange="reversed", domain=[1 - bars_px / total_px, 1], showticklabels=False, showgrid=False
+    )
     drawn = layout(x, requests, height=total_px + 90, barmode="overlay", bargap=0)
     titles = ("Output,<br>tok/s", "In flight,<br>requests", "Power, W")
     for i in range(strips):
-        drawn[f"yaxis{i + 2}"] = axis(titles[i], zero=True, domain=[max(0.0, domains[i][0]), domains[i][1]], nticks=4)
+        drawn[f"yaxis{i + 2}"] = axis(titles[i], domain=[max(0.0, domains[i][0]), domains[i][1]], nticks=4)
     return {"data": traces, "layout": drawn}

@@ -54,7 +54,7 @@ def test_what_users_wrote_reaches_no_figure_as_markup_or_template(label: str) ->
 def test_every_axis_of_a_metric_says_unit_and_direction() -> None:
     figure = charts.throughput_against_latency([stage()]).figure
     assert figure["layout"]["xaxis"]["title"]["text"] == "End-to-end latency p50, ms, lower is better"
-    assert figure["layout"]["yaxis"]["title"]["text"] == "Output throughput, tok/s, higher is better"
+    assert figure["layout"]["yaxis"]["title"]["text"] == "Output throughput, tok/s,<br>higher is better"
 
 
 def test_each_stage_is_one_point_with_its_interval() -> None:
