@@ -45,7 +45,7 @@ class LevelsField(forms.CharField):
         return levels
 
 
-class BenchmarkForm(forms.ModelForm[Benchmark]):
+class BenchmarkForm(forms.ModelForm):  # type: ignore[type-arg]
     levels = LevelsField(help_text="One stage each, in this order, such as 1, 4, 16.")
     power_source = forms.ChoiceField(choices=POWER_SOURCES, label="Power")
     arrivals = forms.ChoiceField(choices=ARRIVALS, label="Load")
