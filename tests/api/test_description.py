@@ -6,12 +6,14 @@ import schemathesis
 from django.core.cache import cache
 from django.test import Client
 from hypothesis import HealthCheck
+from playwright.sync_api import Page
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from observatory.api.root import api
 from observatory.schedules.models import Schedule
 from observatory.wsgi import application
 from tests.api.conftest import Caller
+from tests.browser import Browser
 from tests.factories import finished_run, queued_run
 from tests.simulation import Plan
 
@@ -44,6 +46,16 @@ def test_the_page_is_there_without_a_login_and_asks_no_other_host() -> None:
     assert page.status_code == 200
     assert b"https://" not in page.content
     assert Client().get("/api/v1/").headers["Location"] == "docs"
+
+
+@pytest.mark.browser
+def test_the_page_lists_all_operations_under_the_content_security_policy(browser: Browser) -> None:
+    def look(page: Page) -> int:
+        page.goto("/api/v1/docs")
+        page.wait_for_selector(".opblock")
+        return page.locator(".opblock").count()
+
+    assert browser.run(look) == sum(len(methods) for methods in schema.raw_schema["paths"].values())
 
 
 @pytest.fixture
