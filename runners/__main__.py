@@ -4,16 +4,25 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from runners import __version__, demo_engine
+from runners import __version__, bench_cli, demo_engine, probe
+from runners.power import cli as power_cli
+
+_COMMANDS = (
+    ("bench", bench_cli, "run a load test against an endpoint, with power"),
+    ("probe", probe, "say what stands at a URL and what it supports"),
+    ("power", power_cli, "say which power instruments this machine has"),
+    ("serve-demo", demo_engine, "serve a small real model on this machine with llama.cpp"),
+)
 
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m runners", description="Measure LLM serving endpoints.")
     top.add_argument("--version", action="version", version=__version__)
     commands = top.add_subparsers(dest="command", required=True)
-    serve_demo = commands.add_parser("serve-demo", help="serve a small real model on this machine with llama.cpp")
-    demo_engine.add_arguments(serve_demo)
-    serve_demo.set_defaults(run=demo_engine.run)
+    for name, module, help in _COMMANDS:
+        command = commands.add_parser(name, help=help, description=help)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
     return top
 
 

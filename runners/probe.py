@@ -2,52 +2,46 @@
 
 import argparse
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
-import requests
 
-from runners.address import AddressError, Endpoint, ResolveError, resolve
+from runners.address import AddressError, ResolveError
 from runners.load.answer import clean
-from runners.load.check import Unusable, ask, check, explain, exchange_once
-from runners.load.outcomes import HELP, Outcome
+from runners.load.check import Unusable, ask, check, exchange_once, explain
 from runners.load.target import Requests, api_key, base_endpoint, destination
 from runners.load.transport import Destination
 from runners.spec import Dialect, SpecError, Target, Timeouts
 
-_CONTROL_TIMEOUT_S = 3.0
-_CONTROL_BYTES = 1_000_000
+_PAGE_TIMEOUTS = Timeouts(connect_s=3.0, first_byte_s=3.0, idle_s=3.0, total_s=5.0)
 
 
 @dataclass(frozen=True)
-class Fetched:
+class Page:
     status: int
     text: str
     json: Any
     server: str
 
 
-def fetch(endpoint: Endpoint, path: str, key: str = "", timeout_s: float = _CONTROL_TIMEOUT_S) -> Fetched | None:
-    """A GET beside the measurement; None when there is no answer. Follows no redirect, reads at most a megabyte."""
-    session = requests.Session()
-    session.trust_env = False
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    try:
-        resolve(endpoint.host, endpoint.port)
-        with session.get(
-            f"{replace(endpoint, base_path='').url}{path}",
-            headers=headers,
-            timeout=timeout_s,
-            allow_redirects=False,
-            stream=True,
-        ) as response:
-            body = response.raw.read(_CONTROL_BYTES, decode_content=True)
-            return Fetched(
-                response.status_code, body.decode("utf-8", "replace"), _json(body), response.headers.get("Server", "")
-            )
-    except (requests.RequestException, AddressError, OSError, ValueError):
+def fetch(where: Destination, path: str, key: str = "") -> Page | None:
+    """A GET beside the measurement, through the same pinned address; None when there is no answer."""
+    lines = [
+        f"GET {path} HTTP/1.1",
+        f"Host: {where.endpoint.authority}",
+        "Accept-Encoding: identity",
+        "Connection: close",
+    ]
+    if key:
+        lines.append(f"Authorization: Bearer {key}")
+    exchange = exchange_once(where, _PAGE_TIMEOUTS, ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+    response = exchange.response
+    if response.status is None or not response.complete:
         return None
+    body = b"".join(piece for _, piece in response.body)
+    server = response.headers.get(b"server", b"").decode("latin-1")
+    return Page(response.status, body.decode("utf-8", "replace"), _json(body), server)
 
 
 def _json(body: bytes) -> Any:
@@ -63,44 +57,46 @@ def _get(data: Any, *path: str) -> Any:
     return data
 
 
-def identify(endpoint: Endpoint, key: str = "") -> tuple[str, str, str]:
+def identify(where: Destination, key: str = "") -> tuple[str, str, str]:
     """(engine, version, evidence), each empty when the server does not tell."""
-    props = fetch(endpoint, "/props", key)
+    props = fetch(where, "/props", key)
     if props and (props.server.startswith("llama.cpp") or _get(props.json, "default_generation_settings")):
         return "llama.cpp", clean(str(_get(props.json, "build_info") or "")), "/props answers in llama.cpp's form"
-    ollama = fetch(endpoint, "/api/version", key)
+    ollama = fetch(where, "/api/version", key)
     if ollama and ollama.status == 200 and _get(ollama.json, "version"):
         return "Ollama", clean(str(ollama.json["version"])), "/api/version"
-    info = fetch(endpoint, "/info", key)
+    info = fetch(where, "/info", key)
     if info and _get(info.json, "docker_label") is not None:
         return "TGI", clean(str(_get(info.json, "version") or "")), "/info answers in TGI's form"
-    sglang = fetch(endpoint, "/get_server_info", key)
+    sglang = fetch(where, "/get_server_info", key)
     if sglang and sglang.status == 200 and isinstance(sglang.json, dict):
         return "SGLang", clean(str(_get(sglang.json, "version") or "")), "/get_server_info"
-    vllm = fetch(endpoint, "/version", key)
+    vllm = fetch(where, "/version", key)
     if vllm and vllm.status == 200 and _get(vllm.json, "version"):
         return "vLLM", clean(str(vllm.json["version"])), "/version"
     return "", "", "no page of a known engine answers"
 
 
-def models(endpoint: Endpoint, key: str = "") -> tuple[list[str], str]:
+def models(where: Destination, key: str = "") -> tuple[list[str], str]:
     """(model names, evidence)."""
-    listed = fetch(endpoint, f"{endpoint.base_path}/models", key)
+    path = f"{where.endpoint.base_path}/models"
+    listed = fetch(where, path, key)
     if listed is None:
-        return [], f"{endpoint.base_path}/models gives no answer"
+        return [], f"{path} gives no answer"
     data = _get(listed.json, "data")
     names = (
         [clean(str(item["id"])) for item in data if isinstance(item, dict) and item.get("id")]
         if isinstance(data, list)
         else []
     )
-    return names, f"{endpoint.base_path}/models answers {listed.status} with {len(names)} model(s)"
+    return names, f"{path} answers {listed.status} with {len(names)} model(s)"
 
 
 def probe(url: str, dialect: str = "", key: str = "", model: str = "", timeout_s: float = 15.0) -> dict[str, Any]:
-    """{usable, code, text, url, dialect, model, models, engine, engine_version, checks}; never raises for what a server does.
+    """{usable, code, text, url, dialect, model, models, engine, engine_version, checks}.
 
-    Sends two or three requests of two output tokens. ``checks`` are {name, label, ok: true | false | null, evidence}.
+    ``checks`` are {name, label, ok: true | false | null, evidence}. Sends two or three requests of two output tokens.
+    Never raises for what a server does.
     """
     result: dict[str, Any] = {
         "usable": False,
@@ -119,7 +115,7 @@ def probe(url: str, dialect: str = "", key: str = "", model: str = "", timeout_s
         endpoint = base_endpoint(url)
         result["url"] = endpoint.url
         where = destination(endpoint)
-        _look(result, endpoint, where, timeouts, key)
+        _look(result, where, timeouts, key)
     except ResolveError as error:
         result |= {"code": str(error.outcome), "text": str(error)}
     except AddressError as error:
@@ -129,17 +125,17 @@ def probe(url: str, dialect: str = "", key: str = "", model: str = "", timeout_s
     return result
 
 
-def _look(result: dict[str, Any], endpoint: Endpoint, where: Destination, timeouts: Timeouts, key: str) -> None:
-    names, evidence = models(endpoint, key)
+def _look(result: dict[str, Any], where: Destination, timeouts: Timeouts, key: str) -> None:
+    names, evidence = models(where, key)
     result["models"] = names
     _add(result, "models", "lists its models", bool(names), evidence)
     result["model"] = result["model"] or (names[0] if names else "")
-    sender = Requests(endpoint, Dialect(result["dialect"]), result["model"], key=key)
+    sender = Requests(where.endpoint, Dialect(result["dialect"]), result["model"], key=key)
     if not names:  # is anything there at all, before the engine's pages are asked for one by one
         row = ask(where, timeouts, sender, "Say hello.")
         if row["http_status"] is None:
             raise Unusable(row["outcome"], explain(row))
-    engine, version, evidence = identify(endpoint, key)
+    engine, version, evidence = identify(where, key)
     result |= {"engine": engine, "engine_version": version}
     _add(result, "engine", "tells its engine", bool(engine) or None, evidence)
     checked = check(where, timeouts, sender, "probe")
@@ -153,13 +149,13 @@ def _look(result: dict[str, Any], endpoint: Endpoint, where: Destination, timeou
         streams,
         f"{row['events']} token event(s), content type " + ("text/event-stream" if streams else "application/json"),
     )
-    usage = row["token_source"] == "usage"
+    counted = row["token_source"] == "usage"  # noqa: S105
     _add(
         result,
         "usage",
         "counts tokens",
-        usage,
-        f"usage says {row['output_tokens']} output tokens" if usage else "no usage",
+        counted,
+        f"usage says {row['output_tokens']} output tokens" if counted else "no usage",
     )
     kept = "ignore_eos" not in checked.requests.omit
     _add(result, "ignore_eos", "takes ignore_eos", kept, "accepted" if kept else "refused with a 400")
@@ -170,7 +166,7 @@ def _look(result: dict[str, Any], endpoint: Endpoint, where: Destination, timeou
         checked.fit.checked,
         f"{checked.fit.overhead_tokens:.0f} tokens of template, {checked.fit.tokens_per_word:.2f} per word",
     )
-    metrics = fetch(endpoint, "/metrics", key)
+    metrics = fetch(where, "/metrics", key)
     has_metrics = bool(metrics and metrics.status == 200 and "# TYPE" in metrics.text)
     _add(
         result,

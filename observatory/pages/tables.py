@@ -1,177 +1,209 @@
-"""The tables of the run page, as plain rows."""
+"""What each table shows."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+import django_tables2 as tables
+from django.db.models import F, QuerySet
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
-from observatory.compare.stages import Number
-from observatory.pages.results import RunResults, StageResults, interval_text, why_missing
+from observatory.benchmarks.models import Benchmark
+from observatory.catalog.models import Accelerator, Deployment, Endpoint, Site
+from observatory.pages.listing import Listing, Moment, Number
+from observatory.pages.run_columns import Column, number
+from observatory.pages.templatetags.numbers import duration, metric, missing, progress_bar, quantity, status
 from observatory.runs.models import Run
-from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Metric
-
-STAGE_METRICS = (
-    ("ttft_ms", "p50"),
-    ("ttft_ms", "p99"),
-    ("tpot_ms", "p50"),
-    ("e2e_ms", "p50"),
-    ("output_tokens_per_s", "mean"),
-    ("wh_per_query", "mean"),
-    ("usd_per_mtok_output", "mean"),
-)
-COST_METRICS = ("usd_per_mtok_output", "usd_per_mtok_total", "usd_per_query")
+from observatory.schedules.models import Schedule
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A number with what stands beside it; ``reason`` says why it is missing."""
+class EndpointTable(Listing):
+    title = "Endpoints"
+    name = tables.Column(linkify=True)
+    url = tables.Column(verbose_name="URL")
+    model = tables.Column()
+    dialect = tables.Column()
+    engine = tables.Column(empty_values=(), orderable=False)
+    deployments = Number(accessor="deployment_count")
+    probed_at = Moment(verbose_name="Probed")
 
-    metric: Metric
-    number: Number | None
-    interval: str = ""
-    reason: str = ""
-    statistic: str = "mean"
+    def render_url(self, value: str) -> SafeString:
+        return format_html("<code>{}</code>", value)
 
-    @property
-    def label(self) -> str:
-        return self.metric.label if self.statistic == "mean" else f"{self.metric.label} {self.statistic}"
-
-
-def stage_rows(results: RunResults) -> list[tuple[StageResults, list[Cell]]]:
-    return [(stage, [cell(results, stage, key, p) for key, p in STAGE_METRICS]) for stage in results.stages]
-
-
-def cell(results: RunResults, stage: StageResults, key: str, statistic: str = "mean") -> Cell:
-    metric, number = BY_KEY[key], stage.numbers.get((key, statistic))
-    if number is None:
-        return Cell(metric, None, "", why_missing(results, stage, metric, statistic), statistic)
-    return Cell(metric, number, interval_text(stage.interval(key, statistic), metric.unit), "", statistic)
+    def render_engine(self, record: Endpoint) -> SafeString:
+        probe = record.probe or {}
+        if not probe:
+            return missing("not probed yet")
+        if not probe.get("usable"):
+            return format_html('<span class="badge fail" title="{}">not usable</span>', probe.get("text", ""))
+        return format_html("{} {}", probe.get("engine") or "usable", probe.get("engine_version", ""))
 
 
-@dataclass(frozen=True)
-class PercentileRow:
-    """``cells``: p50 to p99 in order; a number, or the words that stand in its place."""
+class DeploymentTable(Listing):
+    title = "Deployments"
+    name = tables.Column(linkify=True)
+    endpoint = tables.Column(linkify=True)
+    model = tables.Column(accessor="endpoint__model")
+    engine = tables.Column()
+    precision = tables.Column()
+    hardware = tables.Column(order_by=("accelerator__name", "accelerator_count"))
+    usd_per_hour = Number("$/h", verbose_name="Price")
+    site = tables.Column()
 
-    stage: StageResults
-    n: int | None
-    mean: float | None
-    interval: str
-    cells: list[tuple[Number | None, str]]
-    extremes: tuple[float | None, float | None]
-
-
-def percentiles(results: RunResults, metric: str) -> list[PercentileRow]:
-    return [_percentile_row(stage, metric) for stage in results.stages]
-
-
-def _percentile_row(stage: StageResults, metric: str) -> PercentileRow:
-    mean = stage.numbers.get((metric, "mean"))
-    n = mean.n if mean else None
-    cells = []
-    for statistic in ("p50", "p90", "p95", "p99"):
-        number = stage.numbers.get((metric, statistic))
-        few = number is None and n is not None and n < PERCENTILE_MIN_N[statistic]
-        cells.append((number, f"too few (n={n})" if few else ""))
-    interval = interval_text(stage.interval(metric, "mean"), BY_KEY[metric].unit)
-    extremes = stage.value(metric, "min"), stage.value(metric, "max")
-    return PercentileRow(stage, n, stage.value(metric), interval, cells, extremes)
+    def render_engine(self, record: Deployment) -> str:
+        return f"{record.engine} {record.engine_version}"
 
 
-@dataclass(frozen=True)
-class Boundary:
-    """A sum of the ledger; ``wh_per_query`` and ``power_w`` are for the requests and the time of its window."""
+class HardwareTable(Listing):
+    title = "Accelerators"
+    name = tables.Column(linkify=("hardware-item", {"slug": tables.A("slug")}))
+    vendor = tables.Column()
+    arch = tables.Column(verbose_name="Architecture")
+    form_factor = tables.Column(verbose_name="Form")
+    memory_gb = Number("GB", verbose_name="Memory")
+    mem_bandwidth_gb_s = Number("GB/s", verbose_name="Bandwidth")
+    bf16_dense_tflops = Number("TFLOPS", verbose_name="BF16")
+    fp8_dense_tflops = Number("TFLOPS", verbose_name="FP8")
+    int8_dense_tops = Number("TOPS", verbose_name="INT8")
+    fp4_dense_tflops = Number("TFLOPS", verbose_name="FP4")
+    tdp_w = Number("W", verbose_name="TDP")
+    cheapest = Number("$/h", verbose_name="Price from")
+    confidence = tables.Column()
+    source = tables.Column(orderable=False, attrs={"td": {"class": "text muted small"}})
 
-    name: str
-    holds: str
-    energy_j: float | None
-    power_w: float | None
-    wh_per_query: float | None
-    j_per_output_token: float | None
-    reason: str
-
-
-def energy(results: RunResults, stage: StageResults) -> dict[str, Any]:
-    """Boundaries side by side, and the metrics of the IT boundary with their intervals."""
-    keys = ("wh_per_query", "j_per_output_token", "j_per_total_token", "power_w")
-    ledger = stage.stage.energy
-    return {
-        "boundaries": _boundaries(stage, ledger) if ledger else [],
-        "layers": [_layer(layer) for layer in ledger["layers"]] if ledger else [],
-        "cells": [cell(results, stage, key) for key in keys],
-        "facts": results.summary.get("power") or {},
-    }
+    class Meta(Listing.Meta):
+        model = Accelerator
+        fields = ()
 
 
-def _layer(layer: Mapping[str, Any]) -> dict[str, Any]:
-    low, high = layer.get("low_j"), layer.get("high_j")
-    return {**layer, "interval": interval_text((low, high), "J") if low is not None and high is not None else ""}
+class SiteTable(Listing):
+    title = "Sites"
+    name = tables.Column()
+    provider = tables.Column()
+    region = tables.Column()
+    pue = Number(verbose_name="PUE")
+    wue_l_per_kwh = Number("l/kWh", verbose_name="WUE")
+    electricity_usd_per_kwh = Number("$/kWh", verbose_name="Electricity")
+    grid_g_per_kwh = Number("g CO₂e/kWh", verbose_name="Grid")
+    source = tables.Column(orderable=False, attrs={"td": {"class": "text muted small"}})
+
+    def render_source(self, record: Site) -> SafeString:
+        return format_html("{}{}{}", record.note, ". " if record.note and record.source else "", record.source)
 
 
-def _boundaries(stage: StageResults, ledger: Mapping[str, Any]) -> list[Boundary]:
-    it_j, parts = ledger.get("it_j"), str(ledger.get("boundary") or "").replace("+", " + ")
-    kinds = (
-        ("narrow", "active accelerators only", "narrow_j", "no accelerator was measured"),
-        ("IT", parts or "accelerators and host", "it_j", "no layer was measured"),
-        ("full", f"({parts}) × PUE" if parts else "IT × PUE", "full_j", "the PUE of the site is unknown"),
-    )
-    made = []
-    for name, holds, key, reason in kinds:
-        share = ledger[key] / it_j if ledger.get(key) is not None and it_j else None
-        scaled = {
-            metric: None if share is None or stage.value(metric) is None else share * (stage.value(metric) or 0.0)
-            for metric in ("power_w", "wh_per_query", "j_per_output_token")
-        }
-        made.append(Boundary(name, holds, ledger.get(key), reason=reason, **scaled))
-    return made
+class EditableSiteTable(SiteTable):
+    name = tables.Column(linkify=("site-edit", {"pk": tables.A("pk")}))
 
 
-def costs(results: RunResults) -> list[tuple[StageResults, list[Cell]]]:
-    return [(stage, [cell(results, stage, key) for key in COST_METRICS]) for stage in results.stages]
+class BenchmarkTable(Listing):
+    title = "Benchmarks"
+    name = tables.Column(linkify=True)
+    deployment = tables.Column(linkify=True)
+    asks = tables.Column(empty_values=(), orderable=False)
+    runs = Number(accessor="run_count")
+    last = tables.Column(accessor="last_status", verbose_name="Last run", orderable=False)
+
+    def render_asks(self, record: Benchmark) -> str:
+        return asks(record)
+
+    def render_last(self, record: Benchmark) -> SafeString:
+        return format_html(
+            '<a href="{}">{}</a>',
+            reverse("run", args=[getattr(record, "last_run", 0)]),
+            status(getattr(record, "last_status", ""), getattr(record, "last_valid", None)),
+        )
 
 
-def setup(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Everything needed to repeat the run, in named groups of (field, value)."""
-    summary: Mapping[str, Any] = run.summary or {}
-    spec = {name: value for name, value in run.spec.items() if name != "target"}
-    power = summary.get("power") or {}
-    groups = (
-        ("Target", {**run.spec.get("target", {}), **(summary.get("target") or {})}),
-        ("What was asked", spec),
-        ("Deployment, as it was", run.setup),
-        ("Load machine", summary.get("environment") or {}),
-        ("Instrument", {name: summary.get(name) for name in ("runner_version", "definitions_version", "clock")}),
-        ("Power", {name: power.get(name) for name in ("source", "mark", "idle_w", "idle_mark")}),
-        ("Run", {"trigger": run.trigger, "worker": run.lease_owner, "spec_sha256": run.spec_sha256}),
-    )
-    return [(name, rows) for name, fields in groups if (rows := list(_fields(fields)))]
+class ScheduleTable(Listing):
+    title = "Schedules"
+    cron = tables.Column(linkify=True, verbose_name="When")
+    time_zone = tables.Column()
+    benchmark = tables.Column(linkify=True)
+    enabled = tables.Column()
+    next_due_at = Moment(verbose_name="Next")
+
+    def render_cron(self, value: str) -> SafeString:
+        return format_html("<code>{}</code>", value)
+
+    def render_enabled(self, record: Schedule) -> SafeString:
+        kind, word = ("ok", "on") if record.enabled else ("", "off")
+        return format_html('<span class="badge {}">{}</span>', kind, word)
 
 
-def _fields(group: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Nested fields by dotted name; what is not set is left out."""
-    for name, value in group.items():
-        if isinstance(value, Mapping):
-            yield from _fields(value, f"{prefix}{name}.")
-        elif value not in (None, "", []):
-            items = value if isinstance(value, list) else [value]
-            yield f"{prefix}{name}", ", ".join(f"{item:g}" if isinstance(item, float) else str(item) for item in items)
+class OccurrenceTable(Listing):
+    title = "Past times"
+    due_at = Moment(verbose_name="Due")
+    outcome = tables.Column()
+    run = tables.Column(linkify=True)
+    reason = tables.Column(orderable=False, attrs={"td": {"class": "text muted"}})
+
+    class Meta(Listing.Meta):
+        default = SafeString("")
+
+    def render_outcome(self, value: str) -> SafeString:
+        kind = {"started": "ok", "missed": "note"}.get(value, "")
+        return format_html('<span class="badge {}">{}</span>', kind, value)
 
 
-def measurement_rows(run: Run) -> list[dict[str, Any]]:
-    """One row a measurement, the same columns in each: the CSV twin."""
-    return [
-        {
-            "run": run.pk,
-            "stage": m.stage.index,
-            "load_kind": m.stage.load_kind,
-            "load_value": m.stage.load_value,
-            "verdict": m.stage.verdict,
-            "metric": m.metric,
-            "unit": BY_KEY[m.metric].unit if m.metric in BY_KEY else "",
-            "statistic": m.statistic,
-            "value": m.value,
-            "low": m.low,
-            "high": m.high,
-            "n": m.n,
-            "mark": m.mark,
-        }
-        for m in run.measurements.select_related("stage").order_by("stage__index", "id")
-    ]
+def asks(benchmark: Benchmark) -> str:
+    """What a benchmark asks, in one line."""
+    levels = ", ".join(f"{level:g}" for level in benchmark.levels)
+    load = f"concurrency {levels}" if benchmark.arrivals == "closed" else f"{levels} req/s {benchmark.arrivals}"
+    ends = [f"{benchmark.requests} requests"] if benchmark.requests else []
+    ends += [duration(benchmark.duration_s)] if benchmark.duration_s else []
+    return f"{benchmark.input_tokens} → {benchmark.output_tokens} tok, {load}, {' or '.join(ends)} each"
+
+
+class MetricColumn(tables.Column):  # type: ignore[misc]
+    """One statistic of one metric, of the run's peak stage."""
+
+    def __init__(self, column: Column) -> None:
+        super().__init__(
+            verbose_name=column.label,
+            accessor="pk",
+            order_by=column.name,
+            initial_sort_descending=column.metric.better == "higher",
+            attrs={"th": {"class": "number", "title": column.metric.help}, "td": {"class": "number"}},
+        )
+        self.shown = column
+
+    def order(self, queryset: QuerySet[Run], is_descending: bool) -> tuple[QuerySet[Run], bool]:
+        """Runs without that number come last, either way."""
+        value = F(self.shown.name)
+        by = value.desc(nulls_last=True) if is_descending else value.asc(nulls_last=True)
+        return queryset.order_by(by, "-pk"), True
+
+    def render(self, record: Run) -> SafeString:
+        found = number(record, self.shown)
+        if found is None:
+            return missing(_why_missing(record))
+        return metric(found.value, self.shown.metric.key, found.mark, found.n)
+
+
+def _why_missing(run: Run) -> str:
+    return "not measured, or too few samples" if run.ended else "the run has not ended yet"
+
+
+class RunTable(Listing):
+    title = "Runs"
+    pick = tables.Column(empty_values=(), orderable=False, verbose_name="", attrs={"cell": {"class": "fit"}})
+    id = tables.Column(linkify=True, verbose_name="Run", initial_sort_descending=True, attrs={"cell": {"class": "fit"}})
+    status = tables.Column(attrs={"cell": {"class": "fit"}})
+    benchmark = tables.Column(linkify=True)
+    deployment = tables.Column(linkify=True)
+    started = Moment(accessor="queued_at", order_by="pk", initial_sort_descending=True)
+    load = tables.Column(accessor="peak_value", verbose_name="At", attrs={"cell": {"class": "fit"}})
+
+    def render_pick(self, record: Run) -> SafeString:
+        return format_html(
+            '<input type="checkbox" id="pick-{0}" name="run" value="{0}" form="compare" data-pick hx-preserve '
+            'aria-label="Pick run {0}">',
+            record.pk,
+        )
+
+    def render_status(self, record: Run) -> SafeString:
+        return format_html("{}{}", status(record.status, record.valid), progress_bar(record))
+
+    def render_load(self, record: Run) -> SafeString:
+        kind, value = getattr(record, "peak_kind", ""), getattr(record, "peak_value", 0)
+        limited = getattr(record, "peak_verdict", "ok") != "ok"
+        text = quantity(value, "req/s") if kind == "rate" else format_html("c = {}", f"{value:g}")
+        return format_html('{} <span class="warn" title="{}">!</span>', text, "not a clean stage") if limited else text

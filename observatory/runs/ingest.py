@@ -15,9 +15,10 @@ from django.db import transaction
 
 from observatory.runs import plain, spool, states
 from observatory.runs.models import Measurement, Run, Stage
-from observatory.runs.partial import partial_summary
 from runners.load.records import read_spool, write_parquet
+from runners.load.summary import reason, summarise
 from runners.metrics import STATISTICS
+from runners.spec import RunSpec
 
 logger = logging.getLogger(__name__)
 
@@ -76,14 +77,26 @@ def _summary(run: Run, directory: Path, requests: pa.Table | None, secret: str) 
         try:
             summary = plain.loads(path.read_bytes(), secret)
         except ValueError:
-            logger.warning("run %s: summary.json is not whole; the rows are counted instead", run.pk)
+            logger.warning("run %s: summary.json is not whole; the rows are added up instead", run.pk)
         else:
             return summary if isinstance(summary, dict) else None
     if requests is None or not requests.num_rows:
         return None
-    summary = plain.plain(partial_summary(requests, run.spec), secret)
-    assert isinstance(summary, dict)  # noqa: S101
-    return summary
+    return _partial_summary(run, requests, secret)
+
+
+def _partial_summary(run: Run, requests: pa.Table, secret: str) -> dict[str, Any] | None:
+    """What the rows of a cut-off run say: its last stage is interrupted, and energy is left out."""
+    try:
+        summary = summarise(requests, RunSpec.from_json(run.spec))
+    except Exception:  # rows cut off anywhere must never keep a run from ending
+        logger.exception("run %s: its rows could not be added up", run.pk)
+        return None
+    summary["valid"] = False
+    summary["reasons"].insert(0, reason("interrupted", "The run did not reach its end; these are the rows kept."))
+    summary["stages"][-1]["verdict"] = "interrupted"
+    kept: dict[str, Any] = plain.plain(summary, secret)
+    return kept
 
 
 def _store(run: Run, table: pa.Table | None, name: str, secret: str) -> str:
@@ -96,8 +109,17 @@ def _store(run: Run, table: pa.Table | None, name: str, secret: str) -> str:
             return default_storage.save(f"{spool.folder(run)}/{name}", File(file))
 
 
+def discard(results: Results) -> None:
+    """Takes back from storage what ``collect`` put there."""
+    for name in filter(None, (results.requests_file, results.power_file)):
+        default_storage.delete(name)
+
+
 def close(run: Run, ending: Ending, results: Results, end: Callable[..., bool] = states.end) -> bool:
-    """Ends the run with its results. False: the run was not the caller's to end, and nothing was changed."""
+    """Ends the run with its results. False: the run was not the caller's to end, and nothing was changed.
+
+    Of the raw rows in storage either the parts go, which the files replace, or the files that nobody will point to.
+    """
     summary = results.summary or {}
     valid = ending.status is Run.Status.FINISHED and summary.get("valid") is True
     code, text = (ending.code, ending.text) if ending.code or valid else _first_reason(summary)
@@ -115,11 +137,15 @@ def close(run: Run, ending: Ending, results: Results, end: Callable[..., bool] =
         )
         if ended:
             store_stages(run, summary)
+    if ended:
+        spool.discard(run)
+    else:
+        discard(results)
     return ended
 
 
 def _first_reason(summary: dict[str, Any]) -> tuple[str, str]:
-    reasons = summary.get("reasons") or [{"code": "no_summary", "text": "The instrument left no summary."}]
+    reasons = summary.get("reasons") or [{}]
     return str(reasons[0].get("code", "")), str(reasons[0].get("text", ""))
 
 
@@ -186,7 +212,4 @@ def salvage(run: Run) -> bool:
     with tempfile.TemporaryDirectory() as directory:
         spool.fetch(run, Path(directory))
         results = collect(run, Path(directory))
-    ended = close(run, ending, results, end=states.lose)
-    if ended:
-        spool.discard(run)
-    return ended
+    return close(run, ending, results, end=states.lose)

@@ -111,7 +111,7 @@ def _own_end(instrument: Instrument) -> Ending:
     code, text = str(said.get("code") or ""), str(said.get("text") or "")
     match instrument.exit_status:
         case 0 | 4:
-            return Ending(Run.Status.FINISHED)
+            return Ending(Run.Status.FINISHED, code, text)
         case 130:
             return Ending(Run.Status.LOST, "interrupted", text or "Something stopped the instrument from outside.")
         case 2 | 3 if said:
@@ -138,10 +138,10 @@ def _host_fault(error: Exception) -> Ending:
 def _store(run: Run, ending: Ending, directory: Path, secret: str, patience_s: float) -> None:
     """Ends the run with what lies in ``directory``, and waits for a database that is away."""
     results = ingest.collect(run, directory, secret)
+    if ending.status is Run.Status.FINISHED and results.summary is None:
+        ending = Ending(Run.Status.FAILED, ending.code or "no_summary", ending.text or "It left no summary.")
     ending = Ending(ending.status, ending.code, plain.text(ending.text, secret))
-    if _patiently(lambda: ingest.close(run, ending, results), patience_s):
-        spool.discard(run)
-    else:
+    if not _patiently(lambda: ingest.close(run, ending, results), patience_s):
         logger.warning("run %s was no longer this worker's to end", run.pk)
 
 

@@ -150,7 +150,7 @@ class Sampler:
 
 def _command(power: Power, out: Path) -> list[str]:
     command = [sys.executable, "-m", "runners.power.sampler", "--source", power.source]
-    command += ["--out", str((out / SPOOL_NAME).resolve()), "--parent", str(os.getpid())]
+    command += ["--out", str((out / SPOOL_NAME).absolute()), "--parent", str(os.getpid())]
     if power.cpu_idle_w is not None:
         command += ["--cpu-idle-w", str(power.cpu_idle_w)]
     if power.cpu_max_w is not None:

@@ -33,9 +33,8 @@ def postgres_server(django_db_blocker: Any) -> Iterator[postgres.Postgres]:
     server.start()
     try:
         with django_db_blocker.unblock():
-            with database(server.url("postgres")):
-                with connection.cursor() as cursor:
-                    cursor.execute("CREATE DATABASE template")
+            with database(server.url("postgres")), connection.cursor() as cursor:
+                cursor.execute("CREATE DATABASE template")
             with database(server.url("template")):
                 call_command("migrate", verbosity=0)
         yield server

@@ -20,7 +20,7 @@ from observatory.runs.processes import kill_group, spawn
 from tests.services.valkey import Valkey
 
 ROOT = Path(__file__).resolve().parents[2]
-STAND_IN = f"{sys.executable} {Path(__file__).with_name('stand_in.py')}"
+STAND_IN = f"{sys.executable} -m tests.services.stand_in"
 
 
 def wait_for(true: Callable[[], Any], seconds: float = 30, what: str = "") -> Any:

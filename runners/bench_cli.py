@@ -1,0 +1,136 @@
+"""Arguments of ``python -m runners bench``: from options or a specification file to a run."""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from runners.bench import Bench, Exit, write_failure
+from runners.load.report import table
+from runners.progress import BarProgress, JsonProgress
+from runners.spec import Account, Arrivals, Dialect, Load, Power, RunSpec, Slo, SpecError, Target, Timeouts, Workload
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--spec", type=Path, help="a specification file (JSON); then only --out and --progress count")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results; made if missing")
+    parser.add_argument("--progress", choices=("bar", "json"), default="bar", help="for people or for programs")
+    target = parser.add_argument_group("endpoint")
+    target.add_argument("--url", help="such as http://gpu-1:8000 or https://api.example.com/v1")
+    target.add_argument("--model", default="", help="model name as the server expects it")
+    target.add_argument("--dialect", choices=list(Dialect), default=Dialect.OPENAI_CHAT.value)
+    target.add_argument("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
+    _add_load(parser.add_argument_group("load"))
+    _add_workload(parser.add_argument_group("workload"))
+    _add_accounts(parser.add_argument_group("limits, power and money"))
+
+
+def _add_load(group: Any) -> None:
+    group.add_argument("--concurrency", type=_numbers, metavar="1,4,16", help="requests kept in flight, a stage each")
+    group.add_argument("--rate", type=_numbers, metavar="2,4,8", help="requests sent per second, a stage each")
+    group.add_argument(
+        "--arrivals", choices=("constant", "poisson"), default="poisson", help="with --rate: gaps (default poisson)"
+    )
+    group.add_argument(
+        "--requests", type=int, help="requests per stage without warm-up (default 10 x concurrency or 60)"
+    )
+    group.add_argument("--duration", type=float, metavar="S", help="seconds per stage, warm-up not counted")
+    group.add_argument("--warmup", type=float, default=0.0, metavar="S", help="seconds of load before measuring")
+
+
+def _add_workload(group: Any) -> None:
+    group.add_argument("--input-tokens", type=int, default=128, help="prompt length, template included (default 128)")
+    group.add_argument("--output-tokens", type=int, default=128, help="answer length asked for (default 128)")
+    group.add_argument("--seed", type=int, default=0, help="of prompts and arrivals")
+    group.add_argument("--tokenizer", default="", help="tokenizer.json, for servers that do not count output tokens")
+    group.add_argument("--let-stop", action="store_true", help="do not ask the server to ignore its end-of-text token")
+
+
+def _add_accounts(group: Any) -> None:
+    group.add_argument("--slo", type=_slo, default=Slo(), metavar="ttft_ms=500,tpot_ms=50", help="bounds for goodput")
+    group.add_argument("--power", default="auto", help="auto, none, nvml, rapl or estimate")
+    group.add_argument("--idle", type=float, default=3.0, metavar="S", help="seconds of idle power read at the start")
+    group.add_argument("--usd-per-hour", type=float, help="price of the deployment: gives cost per million tokens")
+    group.add_argument("--pue", type=float, help="facility overhead factor: gives energy with overhead")
+    group.add_argument("--connect-timeout", type=float, default=Timeouts.connect_s, metavar="S")
+    group.add_argument("--first-byte-timeout", type=float, default=Timeouts.first_byte_s, metavar="S")
+    group.add_argument("--idle-timeout", type=float, default=Timeouts.idle_s, metavar="S")
+    group.add_argument("--total-timeout", type=float, default=Timeouts.total_s, metavar="S")
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,4,16") from None
+
+
+def _slo(text: str) -> Slo:
+    values: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        if name not in ("ttft_ms", "tpot_ms", "e2e_ms"):
+            raise argparse.ArgumentTypeError(f"{name!r} is not one of ttft_ms, tpot_ms, e2e_ms")
+        try:
+            values[name] = float(value)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{part!r}: write it as {name}=500") from None
+    return Slo(**values)
+
+
+def spec_of(args: argparse.Namespace) -> RunSpec:
+    """Raises SpecError."""
+    if args.spec:
+        try:
+            return RunSpec.from_json(orjson.loads(args.spec.read_bytes()))
+        except OSError as error:
+            raise SpecError(f"--spec: {args.spec} cannot be read ({error.strerror})") from None
+        except orjson.JSONDecodeError as error:
+            raise SpecError(f"--spec: {args.spec} is not JSON ({error})") from None
+    if not args.url:
+        raise SpecError("--url: say which endpoint to measure, such as --url http://localhost:8000")
+    return RunSpec(
+        target=Target(args.url, args.model, Dialect(args.dialect), args.api_key_env),
+        workload=Workload(
+            args.input_tokens, args.output_tokens, args.seed, ignore_eos=not args.let_stop, tokenizer=args.tokenizer
+        ),
+        load=_load_of(args),
+        slo=args.slo,
+        timeouts=Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout),
+        power=Power(args.power, args.idle),
+        account=Account(args.usd_per_hour, "", args.pue, "entered by hand" if args.pue else ""),
+    )
+
+
+def _load_of(args: argparse.Namespace) -> Load:
+    if args.concurrency and args.rate:
+        raise SpecError("--concurrency and --rate are two kinds of load: give one of them")
+    levels = args.concurrency or args.rate or (1.0,)
+    requests = args.requests
+    if requests is None and args.duration is None:
+        requests = round(10 * max(levels)) if not args.rate else 60
+    load = Load(Arrivals.CLOSED, levels, requests, args.duration, args.warmup)
+    return replace(load, arrivals=Arrivals(args.arrivals)) if args.rate else load
+
+
+def run(args: argparse.Namespace) -> int:
+    progress = JsonProgress() if args.progress == "json" else BarProgress()
+    try:
+        spec = spec_of(args)
+        args.out.mkdir(parents=True, exist_ok=True)
+        bench = Bench(spec, args.out, progress)
+        (args.out / "spec.json").write_bytes(orjson.dumps(bench.spec.to_json(), option=orjson.OPT_INDENT_2))
+        status = bench.run()
+    except (SpecError, ValueError) as error:
+        progress.end(Exit.USAGE, False, "usage", str(error))
+        return Exit.USAGE
+    except OSError as error:
+        progress.end(Exit.INVALID, False, *write_failure(error, args.out))
+        return Exit.INVALID
+    if bench.summary is not None and args.progress == "bar":
+        print(table(bench.summary))
+        print(f"\n{'valid' if bench.summary['valid'] else 'NOT VALID'}; files in {args.out}", file=sys.stderr)
+    return status
