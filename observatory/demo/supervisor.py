@@ -135,8 +135,7 @@ class Supervisor:
 
 
 def _embedded_broker() -> bool:
-    embedded = f"redis+socket://{settings.BROKER_SOCKET}"
-    return bool(embedded == settings.CELERY_BROKER_URL)
+    return bool(settings.CELERY_BROKER_URL.endswith(str(settings.BROKER_SOCKET)))
 
 
 def _broker() -> Part:
@@ -168,7 +167,7 @@ def _worker(queue: str) -> Part:
 
 
 def _beat() -> Part:
-    options = ["-s", str(settings.VAR_DIR / "beat"), "--pidfile=", "-l", "WARNING"]
+    options = ["--pidfile=", "-l", "WARNING"]
     return Part("beat", [sys.executable, "-m", "celery", "-A", "observatory", "beat", *options])
 
 

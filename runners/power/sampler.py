@@ -90,8 +90,9 @@ class Sampler:
     def latest_power_w(self) -> float | None:
         """Watts of all devices together, about a second old at most; None when not known. Never blocks."""
         self._drain()
+        self._notice_loss()
         at_s, power_w = self._latest
-        return power_w if time.monotonic() - at_s < _FRESH_S else None
+        return power_w if not self._lost and time.monotonic() - at_s < _FRESH_S else None
 
     def stop(self) -> None:
         """Ends sampling when the moment of the call is bracketed by readings, a second later at most."""

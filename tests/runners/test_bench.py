@@ -2,12 +2,10 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from runners.load.records import read_spool
+from tests.services.engine import counted
 from tests.services.misbehaving import good, hang_mid_stream, json_body, serving, silent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,21 +36,16 @@ def bench(url: str, out: Path, *more: str, model: str = "m", **environment: str)
     return done, lines, json.loads(path.read_text()) if path.exists() else None
 
 
-def counter(url: str, name: str) -> float:
-    text = urllib.request.urlopen(f"{url}/metrics", timeout=5).read().decode()
-    return float(re.search(rf"^{name} (\S+)$", text, re.MULTILINE)[1])
-
-
 @pytest.fixture(scope="module")
 def measured(engine, tmp_path_factory):
     url, model = engine
     out = tmp_path_factory.mktemp("bench")
-    before = counter(url, "llamacpp:tokens_predicted_total")
+    before = counted(url, "tokens_predicted_total")
     done, lines, summary = bench(
         url, out, "--concurrency", "1,4", "--requests", "12", "--input-tokens", "64", "--output-tokens", "48",
         "--slo", "ttft_ms=60000", "--usd-per-hour", "0.5", "--idle", "1", model=model,
     )  # fmt: skip
-    predicted = counter(url, "llamacpp:tokens_predicted_total") - before
+    predicted = counted(url, "tokens_predicted_total") - before
     return done, lines, summary, pq.read_table(out / "requests.parquet"), predicted
 
 

@@ -138,6 +138,9 @@ class Server:
             if not piece:
                 return b"", b"", b""
             data += piece
+            if data[:1] == b"\x16":  # a TLS greeting: answered in plain HTTP, as servers do
+                sock.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+                return b"", b"", b""
         return data.partition(b"\r\n\r\n")
 
 

@@ -68,4 +68,4 @@ def test_impossible_watts_are_a_usage_error(capsys):
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     assert run(parser.parse_args(["--source", "estimate", "--cpu-idle-w", "50", "--cpu-max-w", "4"])) == 2
-    assert "cpu_idle_w" in capsys.readouterr().out
+    assert "cpu_idle_w" in capsys.readouterr().err

@@ -118,6 +118,7 @@ def test_a_sampler_that_is_killed_leaves_the_run_going_with_a_reason(tmp_path):
 def test_a_full_disk_ends_the_sampler_and_its_words_are_kept(tmp_path):
     (tmp_path / "power.arrow").symlink_to("/dev/full")
     sampler = Sampler.start(ESTIMATE, tmp_path)
+    assert wait_until(lambda: not alive(pid_of(sampler)))
     account = sampler.describe()
     sampler.stop()
     assert account["notes"][-1]["code"] == "sampler_lost"
