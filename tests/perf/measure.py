@@ -1,8 +1,8 @@
 """How exact and how cheap the load engine is, against a server of known timing: ``python -m tests.perf.measure``.
 
-The timing server runs on one core, the tool on another; each case is run by the C lower bound and by the engine in
-turn, so that ratios come from one run of this script. CPU is user + system time of the tool while the load lasts, parsing and
-spooling included. "error" is the tool's 99th percentile less the server's own of that very run.
+The timing server runs on one core, the tool on another. Each case is run by the C lower bound and by the engine in
+turn, so that ratios come from one run of this script. CPU is user + system time of the tool while the load lasts,
+parsing and spooling included. "error" is the tool's 99th percentile less the server's own of that very run.
 """
 
 import argparse
@@ -164,6 +164,10 @@ def open_loop_rows(folder: Path) -> None:
             f"{rate:22} {result['stage']['planned']:8} {result['ok']:4} {result['lag_p99_ms']:11.3f}  {result['verdict']}",
             flush=True,
         )
+
+
+def _open_loop(rate: int, seconds: int) -> tuple[str, ...]:
+    return ("--rate", str(rate), "--arrivals", "constant", "--duration", str(seconds))
 
 
 def main() -> None:
