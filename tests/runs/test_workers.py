@@ -136,6 +136,19 @@ def test_sigterm_of_a_worker_ends_it_soon_and_keeps_the_rows(site: Site, benchma
     assert not instruments(site)
 
 
+def test_sigterm_ends_workers_whose_broker_died_just_before(site: Site, benchmark: Make) -> None:
+    workers = [site.worker(queue) for queue in ("bench", "control")]
+    run = start(benchmark(requests=2000))
+    wait_for(lambda: len(site.sent()) > 20)
+    site.valkey.kill()
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.wait(20)
+    assert status(run) == "lost"
+    assert not instruments(site)
+
+
 def test_a_running_run_is_cancelled_within_seconds_and_the_next_one_starts(site: Site, benchmark: Make) -> None:
     site.worker("bench")
     asked = benchmark(requests=2000)
