@@ -240,6 +240,22 @@ def test_results_wait_for_a_database_that_is_away_when_the_run_ends(
     assert (run.valid, stored_rows(run)) == (True, 60)
 
 
+def test_the_key_is_in_no_message_log_database_or_file(site: Site, benchmark: Make) -> None:
+    site.worker("bench", level="DEBUG")
+    site.worker("control", level="DEBUG")
+    key = "sk-canary-0a1b2c3d4e5f"
+    asked = benchmark("leak", requests=30, key=key)
+    crash = benchmark("crash", name="crash", key=key)
+    for run in (start(asked), start(crash)):
+        until(run, "finished", "failed")
+    connection.close()
+    kept = [path for path in site.directory.rglob("*") if path.is_file()]
+    kept += list(Path(str(connection.settings_dict["NAME"])).parent.glob("test.sqlite3*"))
+    names = " ".join(path.name for path in kept)
+    assert all(part in names for part in ("bench.log", "aof", "requests.parquet", "test.sqlite3"))
+    assert [path.name for path in kept if key.encode() in path.read_bytes()] == []
+
+
 def test_a_stopped_worker_that_wakes_after_its_lease_stops_sending_and_is_refused(site: Site, benchmark: Make) -> None:
     site.worker("bench")
     site.worker("control")
