@@ -1,23 +1,60 @@
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
-from observatory.pages import benchmarks, deployments, endpoints, overview, runs, schedules, tokens, welcome
+from observatory.api.health import healthz
+from observatory.pages import (
+    benchmarks,
+    deployments,
+    endpoints,
+    hardware,
+    overview,
+    runs,
+    schedules,
+    tokens,
+    welcome,
+)
 from observatory.pages.twins import paths
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("login", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout", LogoutView.as_view(), name="logout"),
     *paths("", overview.overview, "overview", data_route="overview"),
+    path("overview/live", overview.live, name="overview-live"),
+    path("overview/workers", overview.staffing, name="overview-workers"),
     path("welcome", welcome.welcome, name="welcome"),
+    path("welcome/probe", welcome.probe, name="welcome-probe"),
+    path("welcome/start/<int:pk>", welcome.start, name="welcome-start"),
     *paths("runs", runs.runs, "runs"),
+    path("runs/<int:pk>/cancel", runs.cancel, name="run-cancel"),
     *paths("endpoints", endpoints.endpoints, "endpoints"),
+    path("endpoints/new", endpoints.edit, name="endpoint-new"),
     *paths("endpoints/<int:pk>", endpoints.endpoint, "endpoint"),
+    path("endpoints/<int:pk>/edit", endpoints.edit, name="endpoint-edit"),
+    path("endpoints/<int:pk>/probe", endpoints.probe, name="endpoint-probe"),
     *paths("deployments", deployments.deployments, "deployments"),
+    path("deployments/new", deployments.edit, name="deployment-new"),
     *paths("deployments/<int:pk>", deployments.deployment, "deployment"),
+    path("deployments/<int:pk>/edit", deployments.edit, name="deployment-edit"),
+    *paths("hardware", hardware.hardware, "hardware"),
+    *paths("hardware/<slug:slug>", hardware.item, "hardware-item"),
+    *paths("sites", hardware.sites, "sites"),
+    path("sites/<int:pk>/edit", hardware.edit_site, name="site-edit"),
     *paths("benchmarks", benchmarks.benchmarks, "benchmarks"),
+    path("benchmarks/new", benchmarks.edit, name="benchmark-new"),
+    path("benchmarks/preview", benchmarks.preview, name="benchmark-preview"),
     *paths("benchmarks/<int:pk>", benchmarks.benchmark, "benchmark"),
+    path("benchmarks/<int:pk>/edit", benchmarks.edit, name="benchmark-edit"),
+    path("benchmarks/<int:pk>/start", benchmarks.start, name="benchmark-start"),
+    path("benchmarks/<int:benchmark>/schedules/new", schedules.edit, name="schedule-new"),
     *paths("schedules", schedules.schedules, "schedules"),
+    path("schedules/preview", schedules.preview, name="schedule-preview"),
     *paths("schedules/<int:pk>", schedules.schedule, "schedule"),
+    path("schedules/<int:pk>/edit", schedules.edit, name="schedule-edit"),
+    path("schedules/<int:pk>/toggle", schedules.toggle, name="schedule-toggle"),
+    path("schedules/<int:pk>/delete", schedules.delete, name="schedule-delete"),
     path("tokens", tokens.tokens, name="tokens"),
+    path("tokens/<int:pk>/revoke", tokens.revoke_token, name="token-revoke"),
     path("", include("observatory.pages.results_urls")),
+    path("api/v1/", include("observatory.api.urls")),
+    path("healthz", healthz, name="healthz"),
 ]

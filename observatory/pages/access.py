@@ -7,10 +7,10 @@ from typing import Any
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django_htmx.middleware import HtmxDetails
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 
 class Request(HttpRequest):
@@ -25,7 +25,7 @@ def staff_required(view: View) -> View:
 
     @login_required
     @wraps(view)
-    def checked(request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+    def checked(request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not request.user.is_staff:
             raise PermissionDenied("Only staff may change the catalog. Ask someone with the staff right.")
         return view(request, *args, **kwargs)

@@ -1,29 +1,111 @@
-"""Deployments: list and page."""
+"""Deployments: list, page, form."""
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
-from django.shortcuts import get_object_or_404
+from django.db.models import QuerySet
+from django.http import HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 
-from observatory.catalog.models import Deployment
-from observatory.pages.access import Request
-from observatory.pages.twins import answer
+from observatory.catalog.models import Deployment, Endpoint
+from observatory.pages.access import Request, staff_required
+from observatory.pages.benchmark_lists import all_benchmarks
+from observatory.pages.catalog_forms import DeploymentForm
+from observatory.pages.listing import arrange
+from observatory.pages.run_lists import latest
+from observatory.pages.tables import BenchmarkTable, DeploymentTable
+from observatory.pages.twins import answer, facts
+from observatory.runs.models import Run
+
+#: For programs.
+COLUMNS = {
+    "id": "pk",
+    "name": "name",
+    "endpoint": "endpoint.name",
+    "model": "endpoint.model",
+    "engine": "engine",
+    "engine_version": "engine_version",
+    "precision": "precision",
+    "hardware": "hardware",
+    "tensor_parallel": "tensor_parallel",
+    "pipeline_parallel": "pipeline_parallel",
+    "replicas": "replicas",
+    "accelerator_group": "accelerator_group",
+    "usd_per_hour": "usd_per_hour",
+    "price_source": "price_source",
+    "site": "site.name",
+}
+
+
+def all_deployments() -> QuerySet[Deployment]:
+    return Deployment.objects.select_related("endpoint", "accelerator", "site")
 
 
 @login_required
-def deployments(request: Request, form: str = "html") -> HttpResponse:
-    """All deployments, by name."""
-    found = Deployment.objects.all()
+def deployments(request: Request, form: str = "html") -> HttpResponseBase:
+    """All deployments."""
+    found = all_deployments()
+    table = arrange(DeploymentTable(found), request)
     return answer(
         request,
         form,
         "catalog/deployments.html",
-        {"deployments": found},
-        rows=lambda: [{"id": deployment.pk} for deployment in found],
+        {"table": table},
+        rows=lambda: (facts(item, COLUMNS) for item in found),
+        columns=COLUMNS,
     )
 
 
 @login_required
-def deployment(request: Request, pk: int, form: str = "html") -> HttpResponse:
-    """One deployment."""
-    found = get_object_or_404(Deployment, pk=pk)
-    return answer(request, form, "catalog/deployment.html", {"deployment": found}, rows=lambda: [{"id": found.pk}])
+def deployment(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
+    """One deployment: what serves, what it costs, its benchmarks and latest runs."""
+    found = get_object_or_404(all_deployments(), pk=pk)
+    context = {
+        "deployment": found,
+        "benchmarks": BenchmarkTable(all_benchmarks().filter(deployment=found), exclude=("deployment",)),
+        "runs": latest(Run.objects.filter(deployment=found)),
+    }
+    return answer(
+        request,
+        form,
+        "catalog/deployment.html",
+        context,
+        rows=lambda: [facts(found, COLUMNS)],
+        data=lambda: facts(found, COLUMNS),
+    )
+
+
+@staff_required
+def edit(request: Request, pk: int | None = None) -> HttpResponse:
+    """The form of a new or known deployment; ``?endpoint=`` fills in what its probe has found out."""
+    found = get_object_or_404(Deployment, pk=pk) if pk else None
+    form = DeploymentForm(request.POST or None, instance=found, initial={} if found else _known(request))
+    if request.method == "POST" and form.is_valid():
+        saved = form.save()
+        messages.success(
+            request, "Saved. Later runs take these facts; earlier runs keep those that they were made with."
+        )
+        return redirect(saved)
+    context = {
+        "form": form,
+        "heading": f"Edit {found.name}" if found else "Add a deployment",
+        "back": found.get_absolute_url() if found else reverse("deployments"),
+        "subnav": "catalog/subnav.html",
+    }
+    return render(request, "form.html", context)
+
+
+def _known(request: Request) -> dict[str, object]:
+    """What the endpoint named in the URL tells about a deployment of it."""
+    text = request.GET.get("endpoint", "")
+    endpoint = Endpoint.objects.filter(pk=text).first() if text.isascii() and text.isdigit() else None
+    if endpoint is None:
+        return {}
+    probe = endpoint.probe or {}
+    name = f"{endpoint.model} on {endpoint.name}"[:100]
+    return {
+        "endpoint": endpoint,
+        "name": name,
+        "engine": probe.get("engine", ""),
+        "engine_version": probe.get("engine_version", ""),
+    }

@@ -1,29 +1,115 @@
-"""Endpoints: list and page."""
+"""Endpoints: list, page, form, probe."""
 
+from typing import Any
+
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
-from django.shortcuts import get_object_or_404
+from django.db.models import Count
+from django.http import HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
 
 from observatory.catalog.models import Endpoint
-from observatory.pages.access import Request
-from observatory.pages.twins import answer
+from observatory.pages import probes
+from observatory.pages.access import Request, staff_required
+from observatory.pages.catalog_forms import EndpointForm
+from observatory.pages.deployments import all_deployments
+from observatory.pages.listing import arrange
+from observatory.pages.run_lists import latest
+from observatory.pages.tables import DeploymentTable, EndpointTable
+from observatory.pages.twins import answer, facts
+from observatory.runs.models import Run
+
+#: For programs. The key is not in it.
+COLUMNS = {
+    "id": "pk",
+    "name": "name",
+    "url": "url",
+    "model": "model",
+    "dialect": "dialect",
+    "usable": "probe.usable",
+    "engine": "probe.engine",
+    "engine_version": "probe.engine_version",
+    "probed_at": "probed_at",
+}
 
 
 @login_required
-def endpoints(request: Request, form: str = "html") -> HttpResponse:
-    """All endpoints, by name."""
-    found = Endpoint.objects.all()
+def endpoints(request: Request, form: str = "html") -> HttpResponseBase:
+    """All endpoints."""
+    found = Endpoint.objects.annotate(deployment_count=Count("deployments"))
+    table = arrange(EndpointTable(found), request)
     return answer(
         request,
         form,
         "catalog/endpoints.html",
-        {"endpoints": found},
-        rows=lambda: [{"id": endpoint.pk} for endpoint in found],
+        {"table": table},
+        rows=lambda: (facts(item, COLUMNS) for item in found),
+        columns=COLUMNS,
     )
 
 
 @login_required
-def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponse:
-    """One endpoint."""
+def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
+    """One endpoint: its address, what answers there, its deployments and latest runs."""
     found = get_object_or_404(Endpoint, pk=pk)
-    return answer(request, form, "catalog/endpoint.html", {"endpoint": found}, rows=lambda: [{"id": found.pk}])
+    context = {
+        "endpoint": found,
+        "deployments": DeploymentTable(all_deployments().filter(endpoint=found), exclude=("endpoint", "model")),
+        "runs": latest(Run.objects.filter(endpoint=found)),
+    }
+    return answer(
+        request,
+        form,
+        "catalog/endpoint.html",
+        context,
+        rows=lambda: [facts(found, COLUMNS)],
+        data=lambda: {**facts(found, COLUMNS), "probe": found.probe},
+    )
+
+
+@staff_required
+def edit(request: Request, pk: int | None = None) -> HttpResponse:
+    """The form of a new or known endpoint. The server is asked at once, and what it says is kept with the endpoint."""
+    found = get_object_or_404(Endpoint, pk=pk) if pk else Endpoint(created_by=request.user)
+    form = EndpointForm(request.POST or None, instance=found)
+    if request.method == "POST" and form.is_valid():
+        said = probes.ask(form.instance)
+        if form.instance.model:
+            form.save()
+            _tell(request, said)
+            return redirect(form.instance)
+        form.add_error("model", _unnamed(said))
+    context = {
+        "form": form,
+        "heading": f"Edit {found.name}" if pk else "Add an endpoint",
+        "button": "Save and probe",
+        "back": found.get_absolute_url() if pk else reverse("endpoints"),
+        "subnav": "catalog/subnav.html",
+    }
+    return render(request, "form.html", context)
+
+
+def _tell(request: Request, said: dict[str, Any]) -> None:
+    if said["usable"]:
+        messages.success(request, "Saved. The server answers and can be measured.")
+    else:
+        messages.warning(request, "Saved, but it cannot be measured yet: see what to do below.")
+
+
+def _unnamed(said: dict[str, Any]) -> str:
+    why = "The server names no models" if said["usable"] else said["text"]
+    return f"{why.rstrip('.')}. Correct this, or type the model's name here and save to probe again later."
+
+
+@staff_required
+@require_POST
+def probe(request: Request, pk: int) -> HttpResponse:
+    """Asks the server again and keeps the answer."""
+    found = get_object_or_404(Endpoint, pk=pk)
+    probes.ask(found)
+    found.save(update_fields=["probe", "probed_at"])
+    if not request.htmx:
+        return redirect(found)
+    return render(request, "catalog/probe.html", {"endpoint": found, "probe": found.probe})

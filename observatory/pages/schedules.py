@@ -1,29 +1,127 @@
-"""Schedules: list and page."""
+"""Schedules: list, page, form with its next times, on and off."""
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
-from django.shortcuts import get_object_or_404
+from django.http import HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
 
+from observatory.benchmarks.models import Benchmark
 from observatory.pages.access import Request
-from observatory.pages.twins import answer
+from observatory.pages.listing import arrange
+from observatory.pages.schedule_form import ScheduleForm, coming, time_zones, words
+from observatory.pages.tables import OccurrenceTable, ScheduleTable
+from observatory.pages.twins import answer, facts
+from observatory.schedules.due import CronError, arm, validate_cron
 from observatory.schedules.models import Schedule
+
+#: For programs: a schedule, and one of its past times.
+COLUMNS = {
+    "id": "pk",
+    "benchmark": "benchmark.name",
+    "cron": "cron",
+    "time_zone": "time_zone",
+    "enabled": "enabled",
+    "next_due_at": "next_due_at",
+}
+PAST = {"due_at": "due_at", "outcome": "outcome", "reason": "reason", "run": "run_id"}
 
 
 @login_required
-def schedules(request: Request, form: str = "html") -> HttpResponse:
-    """All schedules, by name."""
-    found = Schedule.objects.all()
+def schedules(request: Request, form: str = "html") -> HttpResponseBase:
+    """All schedules."""
+    found = Schedule.objects.select_related("benchmark")
+    table = arrange(ScheduleTable(found), request)
     return answer(
         request,
         form,
         "schedules/schedules.html",
-        {"schedules": found},
-        rows=lambda: [{"id": schedule.pk} for schedule in found],
+        {"table": table},
+        rows=lambda: (facts(item, COLUMNS) for item in found),
+        columns=COLUMNS,
     )
 
 
 @login_required
-def schedule(request: Request, pk: int, form: str = "html") -> HttpResponse:
-    """One schedule."""
+def schedule(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
+    """One schedule: its next times and what came of the past ones."""
+    found = get_object_or_404(Schedule.objects.select_related("benchmark"), pk=pk)
+    past = found.occurrences.select_related("run")
+    context = {
+        "schedule": found,
+        **_times(found.cron, found.time_zone),
+        "form": ScheduleForm(instance=found),
+        "time_zones": time_zones(),
+        "occurrences": arrange(OccurrenceTable(past), request),
+    }
+    return answer(
+        request,
+        form,
+        "schedules/schedule.html",
+        context,
+        rows=lambda: (facts(item, PAST) for item in past),
+        columns=PAST,
+        data=lambda: {**facts(found, COLUMNS), "occurrences": [facts(item, PAST) for item in past]},
+    )
+
+
+@login_required
+def edit(request: Request, pk: int | None = None, benchmark: int | None = None) -> HttpResponse:
+    """The form of a new schedule of a benchmark, or of a known one."""
+    if pk:
+        found = get_object_or_404(Schedule.objects.select_related("benchmark"), pk=pk)
+    else:
+        found = Schedule(benchmark=get_object_or_404(Benchmark, pk=benchmark), created_by=request.user)
+    form = ScheduleForm(request.POST or None, instance=found)
+    if request.method == "POST" and form.is_valid():
+        arm(form.save(commit=False))
+        messages.success(request, "The schedule is set." if found.enabled else "Saved; the schedule is off.")
+        return redirect(found)
+    context = {
+        "form": form,
+        "benchmark": found.benchmark,
+        "schedule": found if pk else None,
+        "time_zones": time_zones(),
+    }
+    return render(request, "schedules/form.html", context)
+
+
+@login_required
+def preview(request: Request) -> HttpResponse:
+    """The next times of the cron line in the query string, or what is wrong with it."""
+    times = _times(request.GET.get("cron", ""), request.GET.get("time_zone", ""))
+    return render(request, "schedules/times.html", times)
+
+
+def _times(cron: str, time_zone: str) -> dict[str, object]:
+    if not cron:
+        return {}
+    try:
+        validate_cron(cron, time_zone)
+        return {"words": words(cron), "coming": coming(cron, time_zone), "time_zone": time_zone}
+    except CronError as error:
+        return {"trouble": str(error)}
+
+
+@login_required
+@require_POST
+def toggle(request: Request, pk: int) -> HttpResponse:
+    """On becomes off and off becomes on; times that passed meanwhile are not caught up."""
     found = get_object_or_404(Schedule, pk=pk)
-    return answer(request, form, "schedules/schedule.html", {"schedule": found}, rows=lambda: [{"id": found.pk}])
+    found.enabled = not found.enabled
+    try:
+        arm(found)
+    except CronError as error:
+        messages.error(request, f"Not switched on: {error}")
+    return redirect(found)
+
+
+@login_required
+@require_POST
+def delete(request: Request, pk: int) -> HttpResponse:
+    """Removes the schedule and its list of past times; the runs that it started stay."""
+    found = get_object_or_404(Schedule.objects.select_related("benchmark"), pk=pk)
+    benchmark = found.benchmark
+    found.delete()
+    messages.success(request, "The schedule is deleted. The runs that it started are kept.")
+    return redirect(benchmark)

@@ -1,14 +1,15 @@
 """Every page has twins: the same path with .json or .csv gives the same content for programs."""
 
-import csv
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.shortcuts import render
 from django.urls import URLPattern, path
 
 from observatory.pages.access import View
+from observatory.reports.sheets import Sheet, response
 
 Row = Mapping[str, Any]
 
@@ -32,21 +33,33 @@ def answer(
     context: Mapping[str, Any],
     *,
     rows: Callable[[], Iterable[Row]],
+    columns: Iterable[str] = (),
     data: Callable[[], Any] | None = None,
-) -> HttpResponse:
-    """The page in the form asked for. ``rows`` fill the CSV; ``data`` is the JSON, by default the rows."""
+    sheet: Callable[[], Sheet] | None = None,
+) -> HttpResponseBase:
+    """The page in the form asked for.
+
+    JSON is ``data``, by default the rows. CSV is ``sheet``, by default the rows under ``columns`` or those of the
+    first row.
+    """
     if form == "json":
         return JsonResponse(data() if data else {"rows": list(rows())}, json_dumps_params={"allow_nan": False})
     if form == "csv":
-        return csv_response(rows(), request.path.rsplit("/", 1)[-1])
+        return response(sheet() if sheet else _sheet(rows(), tuple(columns)), request.path.rsplit("/", 1)[-1])
     return render(request, template, dict(context))
 
 
-def csv_response(rows: Iterable[Row], name: str) -> HttpResponse:
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
+def _sheet(rows: Iterable[Row], columns: tuple[str, ...]) -> Sheet:
     listed = list(rows)
-    writer = csv.DictWriter(response, list(listed[0]) if listed else [])
-    writer.writeheader()
-    writer.writerows(listed)
-    return response
+    return Sheet(columns or tuple(listed[0] if listed else ()), listed)
+
+
+def facts(item: Any, columns: Mapping[str, str]) -> Row:
+    """A row of ``item``: each column is found by a dotted path through attributes and dictionaries, null on the way."""
+    return {name: _find(item, path) for name, path in columns.items()}
+
+
+def _find(item: Any, path: str) -> Any:
+    for step in path.split("."):
+        item = item.get(step) if isinstance(item, dict) else getattr(item, step, None)
+    return float(item) if isinstance(item, Decimal) else item

@@ -6,12 +6,15 @@ is right-aligned with ``class="number"`` too.
 """
 
 from datetime import datetime
+from decimal import Decimal
+from typing import Any
 
 from django import template
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from observatory.runs.models import Run
 from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Mark, display
 
 register = template.Library()
@@ -21,7 +24,7 @@ _SIGNS = {Mark.MEASURED: "", Mark.MODELLED: "~", Mark.ASSUMED: "?"}
 
 @register.simple_tag
 def metric(
-    value: float | None,
+    value: float | Decimal | str | None,
     key: str,
     mark: str = Mark.MEASURED,
     n: int | None = None,
@@ -34,17 +37,19 @@ def metric(
     is a dash; ``reason`` says why on hover and to screen readers, and with ``statistic`` (such as "p99") a sample that
     is too small for it is named as the reason.
     """
-    if value is None:
+    if value in (None, ""):
         return missing(reason or _too_few(statistic, n))
     return quantity(value, BY_KEY[key].unit, mark, n)
 
 
 @register.simple_tag
-def quantity(value: float | None, unit: str, mark: str = Mark.MEASURED, n: int | None = None) -> SafeString:
+def quantity(
+    value: float | Decimal | str | None, unit: str, mark: str = Mark.MEASURED, n: int | None = None
+) -> SafeString:
     """Any number with its unit, marked as ``metric`` does; times in "ms" move to the unit that keeps them readable."""
-    if value is None:
+    if value is None or value == "":
         return missing("")
-    text, shown_unit = display(value, unit)
+    text, shown_unit = display(float(value), unit)
     kind = Mark(mark)
     notes = [f"n = {n}"] if n is not None else []
     if kind is not Mark.MEASURED:
@@ -125,3 +130,28 @@ def status(state: str, valid: bool | None = None) -> SafeString:
     """A run's state as a sign and a word: a finished run is "valid" or "not valid"."""
     kind, word = _STATUS.get(state, ("ok", "valid") if valid else ("note", "not valid"))
     return format_html('<span class="badge {}">{}</span>', kind, word)
+
+
+@register.filter
+def wall(time: datetime) -> str:
+    """A time as the clock on the wall of its own zone shows it: "Monday 12 Nov 2026, 03:00 CET"."""
+    return time.strftime("%A %-d %b %Y, %H:%M %Z")
+
+
+@register.simple_tag
+def progress_bar(run: Run) -> SafeString:
+    """The bar of a running run, with its stage and the time left; nothing for others."""
+    if run.status != Run.Status.RUNNING:
+        return SafeString("")
+    shown: dict[str, Any] = run.progress if isinstance(run.progress, dict) else {}
+    fraction, eta_s, stage, stages = (shown.get(key) for key in ("fraction", "eta_s", "stage", "stages"))
+    known = isinstance(fraction, int | float)
+    left = f"{duration(eta_s)} left" if isinstance(eta_s, int | float) else "time left not known yet"
+    where = f"stage {stage + 1} of {stages}, " if isinstance(stage, int) and isinstance(stages, int) else ""
+    return format_html(
+        '<progress max="1"{} aria-label="Progress of run {}"></progress><small class="muted nowrap">{}{}</small>',
+        format_html(' value="{}"', f"{fraction:.3f}") if known else "",
+        run.pk,
+        where,
+        left,
+    )

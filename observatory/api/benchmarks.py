@@ -1,0 +1,116 @@
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from ninja import Field, PatchDict, Query, Router, Schema, Status
+
+from observatory.api.auth import Request
+from observatory.api.errors import Fault, refused
+from observatory.api.records import get, remove, store
+from observatory.api.shapes import (
+    BAD_BODY,
+    CONFLICT,
+    ERRORS,
+    NOT_FOUND,
+    Count,
+    Input,
+    Key,
+    Line,
+    Listed,
+    NotNegative,
+    Page,
+    PathKey,
+    Positive,
+    page_of,
+)
+from observatory.benchmarks.models import Benchmark
+from observatory.runs import spec
+from runners.spec import SpecError
+
+router = Router(tags=["benchmarks"])
+
+Seed = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+
+
+class BenchmarkIn(Input):
+    """Each level is a stage; a stage ends after ``requests`` or ``duration_s``, whichever comes first."""
+
+    name: Annotated[Line, Field(min_length=1, max_length=100)]
+    deployment_id: Key
+    input_tokens: Count = 128
+    output_tokens: Count = 128
+    seed: Seed = 0
+    arrivals: Literal["closed", "constant", "poisson"] = "closed"
+    levels: Annotated[
+        list[Positive],
+        Field(min_length=1, max_length=100, description="Concurrencies (closed), or requests per second"),
+    ]
+    requests: Count | None = None
+    duration_s: Positive | None = None
+    warmup_s: NotNegative = 0
+    slo_ttft_ms: Positive | None = None
+    slo_tpot_ms: Positive | None = None
+    slo_e2e_ms: Positive | None = None
+    power_source: Annotated[
+        Line, Field(min_length=1, max_length=20, description="auto, none, nvml, rapl, estimate")
+    ] = "auto"
+
+
+class BenchmarkOut(Schema):
+    id: int
+    name: str
+    deployment_id: int
+    input_tokens: int
+    output_tokens: int
+    seed: int
+    arrivals: str
+    levels: list[float]
+    requests: int | None
+    duration_s: float | None
+    warmup_s: float
+    slo_ttft_ms: float | None
+    slo_tpot_ms: float | None
+    slo_e2e_ms: float | None
+    power_source: str
+    created_at: datetime
+
+
+@router.get("", response={200: Listed[BenchmarkOut], **ERRORS})
+def benchmarks(request: Request, page: Query[Page]) -> Any:
+    return page_of(Benchmark.objects.all(), page)
+
+
+@router.post("", response={201: BenchmarkOut, **ERRORS, **CONFLICT, **BAD_BODY})
+def create_benchmark(request: Request, payload: BenchmarkIn) -> Any:
+    return Status(201, store(Benchmark(created_by=request.auth), payload.model_dump(), _save))
+
+
+@router.get("/{key}", response={200: BenchmarkOut, **ERRORS, **NOT_FOUND})
+def benchmark(request: Request, key: PathKey) -> Any:
+    return get(Benchmark.objects.all(), key)
+
+
+@router.patch("/{key}", response={200: BenchmarkOut, **ERRORS, **NOT_FOUND, **CONFLICT, **BAD_BODY})
+def change_benchmark(request: Request, key: PathKey, payload: PatchDict[BenchmarkIn]) -> Any:
+    """What is left out stays. Runs keep what they were asked at their time."""
+    return store(get(Benchmark.objects.all(), key), payload, _save)
+
+
+@router.delete("/{key}", response={204: None, **ERRORS, **NOT_FOUND, **CONFLICT})
+def delete_benchmark(request: Request, key: PathKey) -> Any:
+    remove(get(Benchmark.objects.all(), key))
+    return Status(204, None)
+
+
+def _save(item: Benchmark) -> None:
+    """Only what a run could be made of is kept."""
+    try:
+        spec.build(item)
+    except SpecError as error:
+        raise refused([_fault_of(error)]) from None
+    item.save()
+
+
+def _fault_of(error: SpecError) -> Fault:
+    """The specification names its own path, such as load.levels; the last part is our field's name."""
+    path, separator, problem = str(error).partition(": ")
+    return Fault(field=path.rsplit(".", 1)[-1], problem=problem) if separator else Fault(field="", problem=path)

@@ -1,0 +1,102 @@
+from decimal import Decimal
+from typing import Annotated, Any
+
+from ninja import Field, PatchDict, Query, Router, Schema, Status
+
+from observatory.api.auth import Request, require_staff
+from observatory.api.records import get, remove, store
+from observatory.api.shapes import (
+    BAD_BODY,
+    CONFLICT,
+    ERRORS,
+    NOT_FOUND,
+    STAFF,
+    Count,
+    Input,
+    Key,
+    Line,
+    Listed,
+    NotNegative,
+    Page,
+    PathKey,
+    page_of,
+)
+from observatory.catalog.models import Deployment
+
+router = Router(tags=["deployments"])
+
+Short = Annotated[Line, Field(max_length=50)]
+
+
+class DeploymentIn(Input):
+    name: Annotated[Line, Field(min_length=1, max_length=100)]
+    endpoint_id: Key
+    engine: Short = ""
+    engine_version: Short = ""
+    precision: Short = ""
+    tensor_parallel: Count = 1
+    pipeline_parallel: Count = 1
+    replicas: Count = 1
+    accelerator_id: Key | None = None
+    accelerator_count: Count = 1
+    accelerator_group: Annotated[Line, Field(max_length=100, description="Runs that share one never overlap")] = ""
+    usd_per_hour: Annotated[NotNegative | None, Field(description="Of the whole deployment; at most 4 decimals")] = None
+    price_source: Annotated[Line, Field(max_length=200)] = ""
+    site_id: Key | None = None
+
+
+class DeploymentOut(Schema):
+    id: int
+    name: str
+    endpoint_id: int
+    engine: str
+    engine_version: str
+    precision: str
+    tensor_parallel: int
+    pipeline_parallel: int
+    replicas: int
+    accelerator_id: int | None
+    accelerator_count: int
+    accelerator_group: str
+    hardware: str
+    usd_per_hour: float | None
+    price_source: str
+    site_id: int | None
+
+
+@router.get("", response={200: Listed[DeploymentOut], **ERRORS})
+def deployments(request: Request, page: Query[Page]) -> Any:
+    return page_of(Deployment.objects.select_related("accelerator"), page)
+
+
+@router.post("", response={201: DeploymentOut, **ERRORS, **STAFF, **CONFLICT, **BAD_BODY})
+def create_deployment(request: Request, payload: DeploymentIn) -> Any:
+    """Staff only."""
+    require_staff(request)
+    return Status(201, store(Deployment(), _exact(payload.model_dump())))
+
+
+@router.get("/{key}", response={200: DeploymentOut, **ERRORS, **NOT_FOUND})
+def deployment(request: Request, key: PathKey) -> Any:
+    return get(Deployment.objects.select_related("accelerator"), key)
+
+
+@router.patch("/{key}", response={200: DeploymentOut, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT, **BAD_BODY})
+def change_deployment(request: Request, key: PathKey, payload: PatchDict[DeploymentIn]) -> Any:
+    """Staff only. What is left out stays."""
+    require_staff(request)
+    return store(get(Deployment.objects.all(), key), _exact(payload))
+
+
+@router.delete("/{key}", response={204: None, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT})
+def delete_deployment(request: Request, key: PathKey) -> Any:
+    """Staff only."""
+    require_staff(request)
+    remove(get(Deployment.objects.all(), key))
+    return Status(204, None)
+
+
+def _exact(values: dict[str, Any]) -> dict[str, Any]:
+    """The price as the decimal that was written, not as the nearest binary fraction."""
+    price = values.get("usd_per_hour")
+    return values if price is None else {**values, "usd_per_hour": Decimal(str(price))}

@@ -1,0 +1,75 @@
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from ninja import Field, PatchDict, Query, Router, Schema, Status
+
+from observatory.api.auth import Request, require_staff
+from observatory.api.records import get, remove, store
+from observatory.api.shapes import (
+    BAD_BODY,
+    CONFLICT,
+    ERRORS,
+    NOT_FOUND,
+    STAFF,
+    Input,
+    Line,
+    Listed,
+    Page,
+    PathKey,
+    page_of,
+)
+from observatory.catalog.models import Endpoint
+
+router = Router(tags=["endpoints"])
+
+
+class EndpointIn(Input):
+    name: Annotated[Line, Field(min_length=1, max_length=100)]
+    url: Annotated[Line, Field(description="Base address, such as http://gpu-1:8000")]
+    model: Annotated[Line, Field(min_length=1, max_length=200, description="Model name as the server expects it")]
+    dialect: Literal["openai-chat", "openai-completions"] = "openai-chat"
+    api_key: Annotated[Line, Field(description="Write-only; only its last four characters are ever shown")] = ""
+
+
+class EndpointOut(Schema):
+    id: int
+    name: str
+    url: str
+    model: str
+    dialect: str
+    api_key_hint: str
+    probe: Any
+    probed_at: datetime | None
+    created_at: datetime
+
+
+@router.get("", response={200: Listed[EndpointOut], **ERRORS})
+def endpoints(request: Request, page: Query[Page]) -> Any:
+    return page_of(Endpoint.objects.all(), page)
+
+
+@router.post("", response={201: EndpointOut, **ERRORS, **STAFF, **CONFLICT, **BAD_BODY})
+def create_endpoint(request: Request, payload: EndpointIn) -> Any:
+    """Staff only."""
+    require_staff(request)
+    return Status(201, store(Endpoint(created_by=request.auth), payload.model_dump()))
+
+
+@router.get("/{key}", response={200: EndpointOut, **ERRORS, **NOT_FOUND})
+def endpoint(request: Request, key: PathKey) -> Any:
+    return get(Endpoint.objects.all(), key)
+
+
+@router.patch("/{key}", response={200: EndpointOut, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT, **BAD_BODY})
+def change_endpoint(request: Request, key: PathKey, payload: PatchDict[EndpointIn]) -> Any:
+    """Staff only. What is left out stays; an empty api_key removes the key."""
+    require_staff(request)
+    return store(get(Endpoint.objects.all(), key), payload)
+
+
+@router.delete("/{key}", response={204: None, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT})
+def delete_endpoint(request: Request, key: PathKey) -> Any:
+    """Staff only."""
+    require_staff(request)
+    remove(get(Endpoint.objects.all(), key))
+    return Status(204, None)

@@ -1,0 +1,82 @@
+"""Accelerators and sites: what the catalog knows, for reading."""
+
+from typing import Any
+
+from ninja import Query, Router, Schema
+
+from observatory.api.auth import Request
+from observatory.api.records import get
+from observatory.api.shapes import ERRORS, NOT_FOUND, Listed, Page, PathKey, page_of
+from observatory.catalog.models import Accelerator, Site
+
+accelerators_router = Router(tags=["accelerators"])
+sites_router = Router(tags=["sites"])
+
+
+class PriceOut(Schema):
+    provider: str
+    usd_per_hour: float
+    kind: str
+    note: str
+    source: str
+
+
+class AcceleratorOut(Schema):
+    """Peaks are dense, per accelerator; null is unknown."""
+
+    id: int
+    slug: str
+    name: str
+    vendor: str
+    arch: str
+    form_factor: str
+    memory_gb: float | None
+    mem_bandwidth_gb_s: float | None
+    bf16_dense_tflops: float | None
+    fp8_dense_tflops: float | None
+    int8_dense_tops: float | None
+    fp4_dense_tflops: float | None
+    tdp_w: float | None
+    scaleup_gb_s: float | None
+    scaleup_tech: str
+    measured_bf16_tflops: float | None
+    confidence: str
+    note: str
+    source: str
+    prices: list[PriceOut]
+
+
+class SiteOut(Schema):
+    """null is unknown."""
+
+    id: int
+    slug: str
+    name: str
+    provider: str
+    region: str
+    pue: float | None
+    wue_l_per_kwh: float | None
+    electricity_usd_per_kwh: float | None
+    grid_g_per_kwh: float | None
+    note: str
+    source: str
+
+
+@accelerators_router.get("", response={200: Listed[AcceleratorOut], **ERRORS})
+def accelerators(request: Request, page: Query[Page]) -> Any:
+    return page_of(Accelerator.objects.prefetch_related("prices"), page)
+
+
+@accelerators_router.get("/{key}", response={200: AcceleratorOut, **ERRORS, **NOT_FOUND})
+def accelerator(request: Request, key: PathKey) -> Any:
+    return get(Accelerator.objects.prefetch_related("prices"), key)
+
+
+@sites_router.get("", response={200: Listed[SiteOut], **ERRORS})
+def sites(request: Request, page: Query[Page]) -> Any:
+    return page_of(Site.objects.all(), page)
+
+
+@sites_router.get("/{key}", response={200: SiteOut, **ERRORS, **NOT_FOUND})
+def site(request: Request, key: PathKey) -> Any:
+    return get(Site.objects.all(), key)

@@ -1,0 +1,125 @@
+"""When two stages must not be compared, and why; each reason says what to do."""
+
+from enum import StrEnum
+
+from observatory.compare.stages import StageResult
+
+#: Mean lengths further apart than this are different work, whatever was asked for.
+LENGTH_TOLERANCE = 0.05
+
+ENERGY_METRICS = frozenset({"power_w", "wh_per_query", "j_per_output_token", "j_per_total_token"})
+COST_METRICS = frozenset({"usd_per_mtok_output", "usd_per_mtok_total", "usd_per_query"})
+SLO_METRICS = frozenset({"goodput_per_s", "goodput_share"})
+
+
+class Part(StrEnum):
+    """What a refusal covers."""
+
+    ALL = "all"
+    ENERGY = "energy"
+    COST = "cost"
+    GOODPUT = "goodput"
+
+
+_METRICS = {Part.ENERGY: ENERGY_METRICS, Part.COST: COST_METRICS, Part.GOODPUT: SLO_METRICS}
+
+Refusals = dict[Part, str]
+
+
+def refusals(base: StageResult, other: StageResult) -> Refusals:
+    """Reasons by what they cover; empty when everything may be compared."""
+    found = {
+        Part.ALL: _unusable(base) or _unusable(other) or _definitions(base, other) or _lengths(base, other),
+        Part.ENERGY: _energy(base, other),
+        Part.COST: _cost(base, other),
+        Part.GOODPUT: _slo(base, other),
+    }
+    return {part: reason for part, reason in found.items() if reason}
+
+
+def refusal_of(metric: str, found: Refusals) -> str:
+    """The reason why this metric is not compared, or nothing."""
+    if Part.ALL in found:
+        return found[Part.ALL]
+    return next((reason for part, reason in found.items() if metric in _METRICS[part]), "")
+
+
+def _unusable(stage: StageResult) -> str:
+    if stage.run_valid is not True:
+        why = stage.run_reason or "it did not end well"
+        return f"{stage.label} is not a valid run: {why.rstrip('.')}. Run it again."
+    if stage.verdict == "client_limited":
+        return (
+            f"{stage.label} at {stage.load} was limited by the load machine, not by the server. "
+            "Choose a lower level, or measure from a stronger machine."
+        )
+    if stage.verdict != "ok":
+        return f"{stage.label} at {stage.load} did not end well ({stage.verdict}). Choose another level."
+    return ""
+
+
+def _definitions(base: StageResult, other: StageResult) -> str:
+    if base.definitions_version == other.definitions_version:
+        return ""
+    return (
+        f"The metrics of {base.label} follow definitions version {base.definitions_version}, those of {other.label} "
+        f"version {other.definitions_version}. Run the older one again."
+    )
+
+
+def _lengths(base: StageResult, other: StageResult) -> str:
+    for name in ("input_tokens", "output_tokens"):
+        words = name.replace("_", " ")
+        asked = getattr(base, name), getattr(other, name)
+        if asked[0] != asked[1]:
+            return (
+                f"Different work: {base.label} asked for {_count(asked[0])} {words} a request, {other.label} for "
+                f"{_count(asked[1])}. Give both benchmarks the same lengths."
+            )
+        served = base.mean(name), other.mean(name)
+        if served[0] and served[1] and abs(served[1] / served[0] - 1) > LENGTH_TOLERANCE:
+            return (
+                f"Different work: {base.label} had {served[0]:.0f} {words} a request on average, {other.label} "
+                f"{served[1]:.0f}. Use a server that honours ignore_eos, or compare equal lengths."
+            )
+    return ""
+
+
+def _energy(base: StageResult, other: StageResult) -> str:
+    if base.energy_boundary is None or other.energy_boundary is None:
+        return ""
+    if base.energy_boundary != other.energy_boundary:
+        return (
+            f"Different energy boundaries: {base.label} counts {base.energy_boundary}, {other.label} "
+            f"{other.energy_boundary}. Measure both with the same power source."
+        )
+    if base.energy_mark != other.energy_mark:
+        return (
+            f"The energy of {base.label} is {base.energy_mark}, that of {other.label} {other.energy_mark}. "
+            "Measure both with the same power source."
+        )
+    return ""
+
+
+def _cost(base: StageResult, other: StageResult) -> str:
+    if base.price_basis is None or other.price_basis is None or base.price_basis == other.price_basis:
+        return ""
+    return (
+        f"Different price basis: {base.label} is {base.price_basis}, {other.label} {other.price_basis}. "
+        "Give both deployments a price of the same kind."
+    )
+
+
+def _slo(base: StageResult, other: StageResult) -> str:
+    if dict(base.slo) == dict(other.slo):
+        return ""
+    return f"Goodput is against different bounds: {_bounds(base)} and {_bounds(other)}. Set the same SLO on both."
+
+
+def _bounds(stage: StageResult) -> str:
+    bounds = ", ".join(f"{key.removesuffix('_ms').upper()} {value:g} ms" for key, value in sorted(stage.slo.items()))
+    return bounds or "none"
+
+
+def _count(tokens: int | None) -> str:
+    return "an unknown number of" if tokens is None else str(tokens)

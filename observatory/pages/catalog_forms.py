@@ -1,0 +1,105 @@
+"""Forms of the catalog. Words and limits of the fields come from the models."""
+
+from typing import Any
+
+from django import forms
+
+from observatory.catalog.models import Deployment, Endpoint, Site
+
+
+class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The stored key is never sent to the browser: an empty field keeps it, the box below removes it."""
+
+    forget_key = forms.BooleanField(required=False, label="Remove the stored key")
+
+    class Meta:
+        model = Endpoint
+        fields = ("name", "url", "model", "dialect", "api_key")
+        labels = {"url": "URL", "api_key": "API key"}
+        widgets = {
+            "url": forms.TextInput(attrs={"inputmode": "url", "placeholder": "http://gpu-1:8000"}),
+            "api_key": forms.PasswordInput(attrs={"autocomplete": "off"}),
+        }
+        help_texts = {
+            "model": "As the server calls it. Leave empty to take the first that the server names.",
+            "dialect": "openai-chat for /v1/chat/completions, openai-completions for /v1/completions.",
+            "api_key": "Only if the server asks for one. It is stored encrypted and not shown again.",
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.stored_key = self.instance.api_key
+        self.fields["model"].required = False
+        if self.stored_key:
+            self.fields[
+                "api_key"
+            ].help_text = f"A key that ends with {self.instance.api_key_hint} is stored. Leave empty to keep it."
+        else:
+            del self.fields["forget_key"]
+
+    def clean_api_key(self) -> str:
+        return str(self.cleaned_data["api_key"] or self.stored_key)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if cleaned.get("forget_key"):
+            cleaned["api_key"] = self.data.get(self.add_prefix("api_key"), "")
+        return cleaned
+
+    def _get_validation_exclusions(self) -> set[str]:
+        """The model may stay empty until the server has been asked for its models."""
+        return super()._get_validation_exclusions() | {"model"}  # type: ignore[misc,no-any-return]
+
+
+class DeploymentForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = Deployment
+        fields = (
+            "name",
+            "endpoint",
+            "engine",
+            "engine_version",
+            "precision",
+            "accelerator",
+            "accelerator_count",
+            "accelerator_group",
+            "tensor_parallel",
+            "pipeline_parallel",
+            "replicas",
+            "usd_per_hour",
+            "price_source",
+            "site",
+        )
+        labels = {"usd_per_hour": "Price, $ per hour"}
+        help_texts = {
+            "accelerator": "Leave empty for a CPU.",
+            "usd_per_hour": "Of the whole deployment: all accelerators together. Leave empty when unknown.",
+            "price_source": "Where the price comes from, such as an offer or an invoice.",
+            "site": "For PUE and the electricity price. Leave empty when unknown.",
+        }
+
+
+class SiteForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = Site
+        fields = (
+            "name",
+            "provider",
+            "region",
+            "pue",
+            "wue_l_per_kwh",
+            "electricity_usd_per_kwh",
+            "grid_g_per_kwh",
+            "source",
+        )
+        labels = {
+            "pue": "PUE",
+            "wue_l_per_kwh": "WUE, litres per kWh",
+            "electricity_usd_per_kwh": "Electricity, $ per kWh",
+            "grid_g_per_kwh": "Grid, g CO₂e per kWh",
+        }
+        help_texts = {
+            "pue": "Facility energy over IT energy: 1.09 is Google's fleet, 1.5 a usual server room.",
+            "source": "Where these numbers come from.",
+        }
+        widgets = {"source": forms.TextInput()}

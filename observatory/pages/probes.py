@@ -1,0 +1,19 @@
+"""Asking an endpoint what it is, inside the web request and within a bound of time."""
+
+from typing import Any
+
+from django.utils import timezone
+
+from observatory.catalog.models import Endpoint
+from runners.probe import probe
+
+PROBE_TIMEOUT_S = 10.0
+
+
+def ask(endpoint: Endpoint) -> dict[str, Any]:
+    """What the server answered, put on the endpoint (unsaved) too. No step takes longer than PROBE_TIMEOUT_S."""
+    endpoint.probe = probe(endpoint.url, endpoint.dialect, endpoint.api_key, endpoint.model, PROBE_TIMEOUT_S)
+    endpoint.probed_at = timezone.now()
+    if not endpoint.model and endpoint.probe["models"]:
+        endpoint.model = endpoint.probe["models"][0]
+    return endpoint.probe

@@ -1,0 +1,76 @@
+"""From an address to a first run: the endpoint, deployment and benchmark that the first-run guide makes."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from observatory.benchmarks.models import Benchmark
+from observatory.catalog.models import Deployment, Endpoint
+from observatory.pages.estimates import Estimate, estimate, pace_of
+from observatory.runs import spec
+from runners.address import parse_endpoint
+
+#: About a minute: one user, then four.
+PLAN: dict[str, Any] = {"levels": [1, 4], "duration_s": 25, "input_tokens": 128, "output_tokens": 64, "warmup_s": 0}
+
+
+def endpoint_for(url: str, dialect: str, user: User) -> Endpoint:
+    """The known endpoint at that address, or a new one (unsaved) named after its host. Raises AddressError."""
+    address = parse_endpoint(url)
+    known = Endpoint.objects.filter(url=address.url, dialect=dialect).first()
+    return known or Endpoint(name=_free(Endpoint, address.authority), url=address.url, dialect=dialect, created_by=user)
+
+
+def with_model(endpoint: Endpoint, model: str, user: User) -> Endpoint:
+    """The endpoint for that model. One that has deployments keeps its own: another is made beside it."""
+    if endpoint.model == model:
+        return endpoint
+    other = Endpoint.objects.filter(url=endpoint.url, dialect=endpoint.dialect, model=model).first()
+    if other:
+        return other
+    if endpoint.deployments.exists():
+        endpoint = Endpoint(
+            name=_free(Endpoint, f"{model} at {endpoint.name}"),
+            url=endpoint.url,
+            dialect=endpoint.dialect,
+            api_key=endpoint.api_key,
+            probe=endpoint.probe,
+            probed_at=endpoint.probed_at,
+            created_by=user,
+        )
+    endpoint.model = model
+    endpoint.save()
+    return endpoint
+
+
+def benchmark_for(endpoint: Endpoint, user: User) -> Benchmark:
+    """The quick look at the endpoint's first deployment; both are made when they are not there yet."""
+    deployment = endpoint.deployments.first() or _deployment(endpoint)
+    name = f"Quick look: {deployment.name}"[:100]
+    known = Benchmark.objects.filter(name=name, deployment=deployment).first()
+    return known or Benchmark.objects.create(
+        name=_free(Benchmark, name), deployment=deployment, created_by=user, **PLAN
+    )
+
+
+def forecast(endpoint: Endpoint) -> Estimate:
+    """What the quick look will take."""
+    deployment = (endpoint.deployments.first() if endpoint.pk else None) or Deployment(endpoint=endpoint)
+    return estimate(spec.build(Benchmark(deployment=deployment, **PLAN)), pace_of(deployment))
+
+
+def _deployment(endpoint: Endpoint) -> Deployment:
+    probe = endpoint.probe or {}
+    return Deployment.objects.create(
+        endpoint=endpoint,
+        name=_free(Deployment, f"{endpoint.model} at {endpoint.name}"),
+        engine=str(probe.get("engine", ""))[:50],
+        engine_version=str(probe.get("engine_version", ""))[:50],
+    )
+
+
+def _free(kind: Any, name: str) -> str:
+    """``name``, cut to fit, or with a number behind it when it is taken."""
+    name = name[:90]
+    taken = set(kind.objects.filter(name__startswith=name).values_list("name", flat=True))
+    return name if name not in taken else next(f"{name} {n}" for n in range(2, 10_000) if f"{name} {n}" not in taken)

@@ -1,0 +1,205 @@
+"""What each table shows."""
+
+import django_tables2 as tables
+from django.db.models import F, QuerySet
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from observatory.benchmarks.models import Benchmark
+from observatory.catalog.models import Deployment, Endpoint, Site
+from observatory.pages.listing import Listing, Moment, Number
+from observatory.pages.run_columns import Column, number
+from observatory.pages.templatetags.numbers import duration, metric, missing, progress_bar, quantity, status
+from observatory.runs.models import Run
+from observatory.schedules.models import Schedule
+
+
+class EndpointTable(Listing):
+    title = "Endpoints"
+    name = tables.Column(linkify=True)
+    url = tables.Column(verbose_name="URL")
+    model = tables.Column()
+    dialect = tables.Column()
+    engine = tables.Column(empty_values=(), orderable=False)
+    deployments = Number(accessor="deployment_count")
+    probed_at = Moment(verbose_name="Probed")
+
+    def render_url(self, value: str) -> SafeString:
+        return format_html("<code>{}</code>", value)
+
+    def render_engine(self, record: Endpoint) -> SafeString:
+        probe = record.probe or {}
+        if not probe:
+            return missing("not probed yet")
+        if not probe.get("usable"):
+            return format_html('<span class="badge fail" title="{}">not usable</span>', probe.get("text", ""))
+        return format_html("{} {}", probe.get("engine") or "usable", probe.get("engine_version", ""))
+
+
+class DeploymentTable(Listing):
+    title = "Deployments"
+    name = tables.Column(linkify=True)
+    endpoint = tables.Column(linkify=True)
+    model = tables.Column(accessor="endpoint__model")
+    engine = tables.Column()
+    precision = tables.Column()
+    hardware = tables.Column(order_by=("accelerator__name", "accelerator_count"))
+    usd_per_hour = Number("$/h", verbose_name="Price")
+    site = tables.Column()
+
+    def render_engine(self, record: Deployment) -> str:
+        return f"{record.engine} {record.engine_version}"
+
+
+class HardwareTable(Listing):
+    title = "Accelerators"
+    name = tables.Column(linkify=("hardware-item", {"slug": tables.A("slug")}))
+    vendor = tables.Column()
+    arch = tables.Column(verbose_name="Architecture")
+    form_factor = tables.Column(verbose_name="Form")
+    memory_gb = Number("GB", verbose_name="Memory")
+    mem_bandwidth_gb_s = Number("GB/s", verbose_name="Bandwidth")
+    bf16_dense_tflops = Number("TFLOPS", verbose_name="BF16")
+    fp8_dense_tflops = Number("TFLOPS", verbose_name="FP8")
+    int8_dense_tops = Number("TOPS", verbose_name="INT8")
+    fp4_dense_tflops = Number("TFLOPS", verbose_name="FP4")
+    tdp_w = Number("W", verbose_name="TDP")
+    cheapest = Number("$/h", verbose_name="Price from")
+    confidence = tables.Column()
+    source = tables.Column(orderable=False, attrs={"td": {"class": "text muted small"}})
+
+
+class SiteTable(Listing):
+    title = "Sites"
+    name = tables.Column()
+    provider = tables.Column()
+    region = tables.Column()
+    pue = Number(verbose_name="PUE")
+    wue_l_per_kwh = Number("l/kWh", verbose_name="WUE")
+    electricity_usd_per_kwh = Number("$/kWh", verbose_name="Electricity")
+    grid_g_per_kwh = Number("g CO₂e/kWh", verbose_name="Grid")
+    source = tables.Column(orderable=False, attrs={"td": {"class": "text muted small"}})
+
+    def render_source(self, record: Site) -> SafeString:
+        return format_html("{}{}{}", record.note, ". " if record.note and record.source else "", record.source)
+
+
+class EditableSiteTable(SiteTable):
+    name = tables.Column(linkify=("site-edit", {"pk": tables.A("pk")}))
+
+
+class BenchmarkTable(Listing):
+    title = "Benchmarks"
+    name = tables.Column(linkify=True)
+    deployment = tables.Column(linkify=True)
+    asks = tables.Column(empty_values=(), orderable=False)
+    runs = Number(accessor="run_count")
+    last = tables.Column(accessor="last_status", verbose_name="Last run", orderable=False)
+
+    def render_asks(self, record: Benchmark) -> str:
+        return asks(record)
+
+    def render_last(self, record: Benchmark) -> SafeString:
+        return format_html(
+            '<a href="{}">{}</a>',
+            reverse("run", args=[getattr(record, "last_run", 0)]),
+            status(getattr(record, "last_status", ""), getattr(record, "last_valid", None)),
+        )
+
+
+class ScheduleTable(Listing):
+    title = "Schedules"
+    cron = tables.Column(linkify=True, verbose_name="When")
+    time_zone = tables.Column()
+    benchmark = tables.Column(linkify=True)
+    enabled = tables.Column()
+    next_due_at = Moment(verbose_name="Next")
+
+    def render_cron(self, value: str) -> SafeString:
+        return format_html("<code>{}</code>", value)
+
+    def render_enabled(self, record: Schedule) -> SafeString:
+        kind, word = ("ok", "on") if record.enabled else ("", "off")
+        return format_html('<span class="badge {}">{}</span>', kind, word)
+
+
+class OccurrenceTable(Listing):
+    title = "Past times"
+    due_at = Moment(verbose_name="Due")
+    outcome = tables.Column()
+    run = tables.Column(linkify=True, default="")
+    reason = tables.Column(orderable=False, default="", attrs={"td": {"class": "text muted"}})
+
+    def render_outcome(self, value: str) -> SafeString:
+        kind = {"started": "ok", "missed": "note"}.get(value, "")
+        return format_html('<span class="badge {}">{}</span>', kind, value)
+
+
+def asks(benchmark: Benchmark) -> str:
+    """What a benchmark asks, in one line."""
+    levels = ", ".join(f"{level:g}" for level in benchmark.levels)
+    load = f"concurrency {levels}" if benchmark.arrivals == "closed" else f"{levels} req/s {benchmark.arrivals}"
+    ends = [f"{benchmark.requests} requests"] if benchmark.requests else []
+    ends += [duration(benchmark.duration_s)] if benchmark.duration_s else []
+    return f"{benchmark.input_tokens} → {benchmark.output_tokens} tok, {load}, {' or '.join(ends)} each"
+
+
+class MetricColumn(tables.Column):  # type: ignore[misc]
+    """One statistic of one metric, of the run's peak stage."""
+
+    def __init__(self, column: Column) -> None:
+        super().__init__(
+            verbose_name=column.label,
+            accessor="pk",
+            order_by=column.key,
+            initial_sort_descending=column.metric.better == "higher",
+            attrs={"th": {"class": "number", "title": column.metric.help}, "td": {"class": "number"}},
+        )
+        self.shown = column
+
+    def order(self, queryset: QuerySet[Run], is_descending: bool) -> tuple[QuerySet[Run], bool]:
+        """Runs without that number come last, either way."""
+        value = F(self.shown.key)
+        by = value.desc(nulls_last=True) if is_descending else value.asc(nulls_last=True)
+        return queryset.order_by(by, "-pk"), True
+
+    def render(self, record: Run) -> SafeString:
+        found = number(record, self.shown)
+        if found is None:
+            return missing(_why_missing(record))
+        return metric(found.value, self.shown.metric.key, found.mark, found.n)
+
+
+def _why_missing(run: Run) -> str:
+    return "not measured, or too few samples" if run.ended else "the run has not ended yet"
+
+
+PICK = format_html('<span class="sr">{}</span>', "Pick")
+
+
+class RunTable(Listing):
+    title = "Runs"
+    pick = tables.Column(empty_values=(), orderable=False, verbose_name=PICK, attrs={"cell": {"class": "fit"}})
+    id = tables.Column(linkify=True, verbose_name="Run", initial_sort_descending=True, attrs={"cell": {"class": "fit"}})
+    status = tables.Column(attrs={"cell": {"class": "fit"}})
+    benchmark = tables.Column(linkify=True)
+    deployment = tables.Column(linkify=True)
+    started = Moment(accessor="queued_at", verbose_name="Queued", order_by="pk", initial_sort_descending=True)
+    load = tables.Column(accessor="peak_value", verbose_name="At", attrs={"cell": {"class": "fit"}})
+
+    def render_pick(self, record: Run) -> SafeString:
+        return format_html(
+            '<input type="checkbox" id="pick-{0}" name="run" value="{0}" form="compare" data-pick hx-preserve '
+            'aria-label="Pick run {0}">',
+            record.pk,
+        )
+
+    def render_status(self, record: Run) -> SafeString:
+        return format_html("{}{}", status(record.status, record.valid), progress_bar(record))
+
+    def render_load(self, record: Run) -> SafeString:
+        kind, value = getattr(record, "peak_kind", ""), getattr(record, "peak_value", 0)
+        limited = getattr(record, "peak_verdict", "ok") != "ok"
+        text = quantity(value, "req/s") if kind == "rate" else format_html("c = {}", f"{value:g}")
+        return format_html('{} <span class="warn" title="{}">!</span>', text, "not a clean stage") if limited else text

@@ -1,0 +1,106 @@
+"""Every address of the API x who asks. A new address is covered as soon as it is in the description."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from observatory.api import tokens
+from observatory.api.root import api
+from observatory.benchmarks.models import Benchmark
+from observatory.catalog.models import Accelerator, Site
+from observatory.schedules.models import Schedule
+from tests.api.conftest import Caller
+from tests.factories import finished_run
+from tests.simulation import Plan
+
+pytestmark = pytest.mark.django_db
+
+OPERATIONS = [
+    (method.upper(), path)
+    for path, methods in api.get_openapi_schema(path_prefix="")["paths"].items()
+    for method in methods
+]
+STAFF_ONLY = {
+    (method, path)
+    for method, path in OPERATIONS
+    if method != "GET" and path.startswith(("endpoints", "deployments", "/endpoints", "/deployments"))
+}
+
+
+@pytest.fixture
+def ids() -> dict[str, int]:
+    """One row of each kind, all unrelated to what would keep it from being deleted."""
+    run = finished_run(plan=Plan(levels=(1, 2), requests=8))
+    accelerator = Accelerator.objects.create(slug="a", name="A", vendor="V")
+    site = Site.objects.create(slug="s", name="S")
+    schedule = Schedule.objects.create(benchmark=run.benchmark, cron="0 3 * * *")
+    return {
+        "endpoints": run.endpoint_id,
+        "deployments": run.deployment_id,
+        "benchmarks": run.benchmark_id,
+        "runs": run.pk,
+        "schedules": schedule.pk,
+        "accelerators": accelerator.pk,
+        "sites": site.pk,
+    }
+
+
+def bodies(ids: dict[str, int]) -> dict[tuple[str, str], dict[str, Any]]:
+    """A good body for each operation that takes one."""
+    return {
+        ("POST", "endpoints"): {"name": "new", "url": "http://127.0.0.1:1", "model": "m"},
+        ("PATCH", "endpoints"): {"name": "renamed"},
+        ("POST", "deployments"): {"name": "new", "endpoint_id": ids["endpoints"]},
+        ("PATCH", "deployments"): {"name": "renamed"},
+        ("POST", "benchmarks"): {"name": "new", "deployment_id": ids["deployments"], "levels": [1], "requests": 5},
+        ("PATCH", "benchmarks"): {"name": "renamed"},
+        ("POST", "runs"): {"benchmark_id": ids["benchmarks"]},
+        ("POST", "schedules"): {"benchmark_id": ids["benchmarks"], "cron": "0 4 * * *"},
+        ("PATCH", "schedules"): {"enabled": False},
+    }
+
+
+def ask(caller: Caller, method: str, path: str, ids: dict[str, int]) -> Any:
+    noun = path.strip("/").split("/")[0].removesuffix(".csv")
+    address = path.replace("{key}", str(ids.get(noun, "")))
+    if noun == "comparison":
+        address += f"?stage={ids['runs']}.0&stage={ids['runs']}.1"
+    return caller.call(method, f"/{address.lstrip('/')}", bodies(ids).get((method, noun)))
+
+
+def test_the_matrix_covers_every_kind_of_address() -> None:
+    assert len(OPERATIONS) >= 35
+    assert len(STAFF_ONLY) == 6
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_nobody_gets_in_without_a_token_or_with_a_revoked_one(
+    method: str, path: str, ids: dict[str, int], user: User
+) -> None:
+    before = Benchmark.objects.count()
+    token, text = tokens.make(user, "old")
+    tokens.revoke(token)
+    for caller, code in ((Caller(), "token_missing"), (Caller(text), "token_revoked")):
+        answer = ask(caller, method, path, ids)
+        assert (answer.status_code, answer.json()["code"]) == (401, code)
+    assert Benchmark.objects.count() == before
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_a_user_may_do_all_but_change_endpoints_and_deployments(
+    method: str, path: str, ids: dict[str, int], as_user: Caller
+) -> None:
+    answer = ask(as_user, method, path, ids)
+    if (method, path) in STAFF_ONLY:
+        assert (answer.status_code, answer.json()["code"]) == (403, "staff_only")
+    else:
+        assert answer.status_code in (200, 201, 204) or answer.json()["code"] in ("in_use", "ended")
+
+
+@pytest.mark.parametrize(("method", "path"), sorted(STAFF_ONLY))
+def test_staff_may_change_endpoints_and_deployments(
+    method: str, path: str, ids: dict[str, int], as_staff: Caller
+) -> None:
+    answer = ask(as_staff, method, path, ids)
+    assert answer.status_code in (200, 201, 204) or answer.json()["code"] == "in_use"

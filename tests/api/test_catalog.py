@@ -1,0 +1,169 @@
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from observatory.catalog.models import Deployment, Endpoint
+from observatory.catalog.seed import seed
+from tests.api.conftest import Caller
+from tests.factories import finished_run
+
+pytestmark = pytest.mark.django_db
+
+KEY = "sk-canary-0123456789-WXYZ"
+ENDPOINT = {"name": "gpu-1", "url": "http://gpu-1:8000/v1/", "model": "llama", "api_key": KEY}
+
+
+def problems(answer: Any) -> dict[str, str]:
+    assert answer.status_code in (409, 422), answer.content
+    assert answer.json()["fix"]
+    return {fault["field"]: fault["problem"] for fault in answer.json()["fields"]}
+
+
+def test_an_endpoint_is_made_read_changed_and_deleted(as_staff: Caller) -> None:
+    made = as_staff.post("/endpoints", ENDPOINT)
+    assert made.status_code == 201
+    key = made.json()["id"]
+    assert made.json()["url"] == "http://gpu-1:8000/v1"
+    assert Endpoint.objects.get().created_by.username == "stan"  # type: ignore[union-attr]
+    assert as_staff.get(f"/endpoints/{key}").json() == made.json()
+    assert as_staff.patch(f"/endpoints/{key}", {"model": "qwen"}).json() == {**made.json(), "model": "qwen"}
+    assert as_staff.delete(f"/endpoints/{key}").status_code == 204
+    assert as_staff.get(f"/endpoints/{key}").status_code == 404
+
+
+def test_a_key_goes_in_and_never_comes_out(as_staff: Caller) -> None:
+    made = as_staff.post("/endpoints", ENDPOINT)
+    key = made.json()["id"]
+    answers = [
+        made,
+        as_staff.get("/endpoints"),
+        as_staff.get(f"/endpoints/{key}"),
+        as_staff.patch(f"/endpoints/{key}", {}),
+    ]
+    assert not [answer for answer in answers if KEY.encode() in answer.content]
+    assert made.json()["api_key_hint"] == "…WXYZ"
+    assert Endpoint.objects.get().api_key == KEY
+
+
+def test_a_key_stays_when_left_out_and_goes_when_empty(as_staff: Caller) -> None:
+    key = as_staff.post("/endpoints", ENDPOINT).json()["id"]
+    as_staff.patch(f"/endpoints/{key}", {"name": "other"})
+    assert Endpoint.objects.get().api_key == KEY
+    assert as_staff.patch(f"/endpoints/{key}", {"api_key": ""}).json()["api_key_hint"] == ""
+    assert Endpoint.objects.get().api_key == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "words"),
+    [
+        ({"url": "http://key:secret@host/v1"}, "url", "API key field"),
+        ({"url": "http://169.254.169.254/"}, "url", "never contacted"),
+        ({"url": "ftp://host"}, "url", "http:// or https://"),
+        ({"dialect": "morse"}, "dialect", "openai-chat"),
+        ({"name": ""}, "name", "at least 1"),
+        ({"name": "a\x00b"}, "name", "pattern"),
+        ({"name": 5}, "name", "string"),
+        ({"modle": "m"}, "modle", "not permitted"),
+        ({"model": None}, "model", "string"),
+    ],
+)
+def test_a_bad_endpoint_is_refused_with_field_and_fix(
+    as_staff: Caller, change: dict[str, Any], field: str, words: str
+) -> None:
+    answer = as_staff.post("/endpoints", {**ENDPOINT, **change})
+    assert words in problems(answer)[field]
+    assert b"secret" not in answer.content
+    assert not Endpoint.objects.exists()
+
+
+@pytest.mark.parametrize("body", ["{", "[]", '"x"', "nope", "", '{"name": NaN}', b"\xff\xfe"])
+def test_a_body_that_is_no_good_json_is_refused(as_staff: Caller, body: str) -> None:
+    answer = Client().generic(
+        "POST", "/api/v1/endpoints", body, "application/json", headers={"Authorization": f"Bearer {as_staff.token}"}
+    )
+    assert answer.status_code in (400, 422)
+    assert answer.json()["fix"]
+
+
+def test_a_taken_name_is_a_conflict(as_staff: Caller) -> None:
+    as_staff.post("/endpoints", ENDPOINT)
+    answer = as_staff.post("/endpoints", ENDPOINT)
+    assert (answer.status_code, answer.json()["code"]) == (409, "name_taken")
+
+
+def test_what_is_in_use_cannot_be_deleted_and_the_answer_names_what_uses_it(as_staff: Caller) -> None:
+    run = finished_run()
+    answer = as_staff.delete(f"/endpoints/{run.endpoint_id}")
+    assert (answer.status_code, answer.json()["code"]) == (409, "in_use")
+    assert "deployments" in answer.json()["detail"]
+    assert Endpoint.objects.exists()
+
+
+def test_a_deployment_keeps_its_price_to_the_digit(as_staff: Caller) -> None:
+    seed()
+    endpoint = as_staff.post("/endpoints", ENDPOINT).json()["id"]
+    accelerators = as_staff.get("/accelerators?limit=50").json()["items"]
+    h100 = next(item for item in accelerators if item["slug"] == "h100-sxm")
+    body = {"name": "two", "endpoint_id": endpoint, "accelerator_id": h100["id"], "accelerator_count": 2}
+    made = as_staff.post("/deployments", {**body, "usd_per_hour": 4.58}).json()
+    assert (made["hardware"], made["usd_per_hour"]) == ("2x H100 SXM5", 4.58)
+    assert Deployment.objects.get().usd_per_hour == Decimal("4.58")
+    assert as_staff.patch(f"/deployments/{made['id']}", {"usd_per_hour": None}).json()["usd_per_hour"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"endpoint_id": 999}, "endpoint"),
+        ({"accelerator_id": 2**62}, "accelerator"),
+        ({"endpoint_id": 2**70}, "endpoint_id"),
+        ({"usd_per_hour": -1}, "usd_per_hour"),
+        ({"usd_per_hour": 0.00001}, "usd_per_hour"),
+        ({"usd_per_hour": "2"}, "usd_per_hour"),
+        ({"replicas": True}, "replicas"),
+        ({"replicas": 1.5}, "replicas"),
+    ],
+)
+def test_a_bad_deployment_is_refused_with_its_field(as_staff: Caller, change: dict[str, Any], field: str) -> None:
+    endpoint = as_staff.post("/endpoints", ENDPOINT).json()["id"]
+    assert field in problems(as_staff.post("/deployments", {"name": "d", "endpoint_id": endpoint, **change}))
+    assert not Deployment.objects.exists()
+
+
+def test_accelerators_come_with_prices_and_sources_and_unknown_as_null(as_user: Caller) -> None:
+    seed()
+    listed = as_user.get("/accelerators?limit=2&offset=1").json()
+    assert (len(listed["items"]), listed["count"]) == (2, 33)
+    every = {item["slug"]: item for item in as_user.get("/accelerators").json()["items"]}
+    assert every["h100-sxm"]["mem_bandwidth_gb_s"] == 3350
+    assert every["tpu-v5e"]["tdp_w"] is None
+    assert {"provider", "usd_per_hour", "kind", "note", "source"} == set(every["h100-sxm"]["prices"][0])
+
+
+def test_sites_are_listed_in_pages(as_user: Caller) -> None:
+    seed()
+    first = as_user.get("/sites?limit=1000").json()
+    assert (len(first["items"]), first["count"]) == (357, 357)
+    fleet = next(item for item in first["items"] if item["slug"] == "google-fleet-average")
+    assert (fleet["pue"], fleet["grid_g_per_kwh"]) == (1.09, None)
+    assert as_user.get(f"/sites/{fleet['id']}").json() == fleet
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "offset=-1", f"offset={2**64}"])
+def test_a_bad_page_is_refused(as_user: Caller, query: str) -> None:
+    assert problems(as_user.get(f"/sites?{query}")).keys() == {query.split("=")[0]}
+
+
+@pytest.mark.parametrize("path", ["/sites/0", "/sites/x", f"/sites/{2**64}", "/runs/x/cancel"])
+def test_an_id_that_is_no_id_is_refused(as_user: Caller, path: str) -> None:
+    answer = as_user.call("POST" if "cancel" in path else "GET", path)
+    assert "key" in problems(answer)
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/runs/1/nothing", "/docs/nothing"])
+def test_an_unknown_address_is_answered_in_the_same_shape(path: str) -> None:
+    answer = Caller().get(path)
+    assert answer.status_code == 404
+    assert answer.json()["code"] == "no_such_address"

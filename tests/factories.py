@@ -1,0 +1,214 @@
+"""Runs in every state, filled as the instruments fill them. Needs a database; files go to MEDIA_ROOT.
+
+    run = finished_run(plan=Plan(levels=(1, 2, 4), ttft_ms=80.0))
+    run = running_run(fraction=0.4)
+
+What a run is like (levels, lengths, times, failures, energy, price, SLO) is a ``Plan``.
+"""
+
+import io
+import itertools
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from django.core.files.base import ContentFile
+
+from observatory.benchmarks.models import Benchmark
+from observatory.catalog.models import Deployment, Endpoint
+from observatory.runs.ingest import store_stages
+from observatory.runs.models import Run
+from observatory.runs.spec import fingerprint, setup
+from runners.load.records import SCHEMA
+from runners.load.summary import summarise
+from runners.metrics import DEFINITIONS_VERSION
+from runners.spec import RunSpec
+from tests.simulation import (
+    MONOTONIC_START_NS,
+    NS,
+    Plan,
+    power_facts,
+    power_rows,
+    progress_series,
+    request_rows,
+    stage_summaries,
+)
+
+_count = itertools.count(1)
+_START = datetime(2026, 11, 12, 9, 30, tzinfo=UTC)
+
+
+def benchmark(
+    model: str = "smollm2-135m", name: str = "", plan: Plan | None = None, engine: str = "llama.cpp"
+) -> Benchmark:
+    """A benchmark on a new deployment of a new endpoint."""
+    number, plan = next(_count), plan or Plan()
+    endpoint = Endpoint.objects.create(name=f"endpoint {number}", url="http://127.0.0.1:8080", model=model)
+    deployment = Deployment.objects.create(
+        endpoint=endpoint,
+        name=f"{model} on CPU {number}"[:100],
+        engine=engine,
+        engine_version="b6000",
+        precision="q8_0",
+        usd_per_hour=plan.usd_per_hour,
+        price_source="rent, list price" if plan.usd_per_hour else "",
+    )
+    return Benchmark.objects.create(
+        name=name or f"demo {number}",
+        deployment=deployment,
+        input_tokens=plan.input_tokens,
+        output_tokens=plan.output_tokens,
+        levels=list(plan.levels),
+        requests=plan.requests,
+        slo_ttft_ms=plan.slo.ttft_ms,
+        slo_tpot_ms=plan.slo.tpot_ms,
+        slo_e2e_ms=plan.slo.e2e_ms,
+    )
+
+
+def queued_run(of: Benchmark | None = None, plan: Plan | None = None, **fields: Any) -> Run:
+    plan = plan or Plan()
+    of = of or benchmark(plan=plan)
+    asked = plan.spec(of.deployment.endpoint.url, of.deployment.endpoint.model)
+    deployment = of.deployment
+    return Run.objects.create(
+        benchmark=of,
+        deployment=deployment,
+        endpoint=deployment.endpoint,
+        trigger=fields.pop("trigger", Run.Trigger.PAGE),
+        spec=asked.to_json(),
+        spec_sha256=fingerprint(asked),
+        setup=setup(of),
+        **fields,
+    )
+
+
+def running_run(of: Benchmark | None = None, plan: Plan | None = None, fraction: float = 0.4, **fields: Any) -> Run:
+    """Measuring, with a second of progress per point of its series."""
+    plan = plan or Plan()
+    series = progress_series(plan, fraction)
+    started = datetime.now(UTC) - timedelta(seconds=len(series))
+    lease = datetime.now(UTC) + timedelta(seconds=60)
+    return queued_run(
+        of,
+        plan,
+        status=Run.Status.RUNNING,
+        epoch=1,
+        lease_owner="bench@load-1",
+        lease_expires_at=lease,
+        heartbeat_at=datetime.now(UTC),
+        started_at=started,
+        progress=series[-1],
+        progress_series=series,
+        **fields,
+    )
+
+
+def finished_run(of: Benchmark | None = None, plan: Plan | None = None, **fields: Any) -> Run:
+    """Ended by itself, with summary, stages, measurements, request rows and, where it has energy, power samples."""
+    plan = plan or Plan()
+    run = queued_run(of, plan, **{"status": Run.Status.FINISHED, **fields})
+    rows, windows = request_rows(plan)
+    _keep(run, plan, rows, windows)
+    return run
+
+
+def invalid_run(of: Benchmark | None = None, plan: Plan | None = None) -> Run:
+    """Finished, but its numbers may not be used: most requests failed."""
+    run = finished_run(of, replace(plan or Plan(), levels=(4,), failures=70))
+    first = run.summary["reasons"][0]
+    Run.objects.filter(pk=run.pk).update(reason_code=first["code"], reason=first["text"])
+    run.refresh_from_db()
+    return run
+
+
+def lost_run(of: Benchmark | None = None, plan: Plan | None = None) -> Run:
+    """The worker vanished in the second stage; what it had written was summed up."""
+    plan = replace(plan or Plan(), levels=(1, 2))
+    run = queued_run(
+        of,
+        plan,
+        status=Run.Status.LOST,
+        valid=False,
+        epoch=1,
+        lease_owner="bench@load-1",
+        reason_code="worker_lost",
+        reason="The worker fell silent while it measured. What it had stored is kept; nothing was sent again. "
+        "Check the load host, then start a new run.",
+        started_at=_START,
+        ended_at=_START + timedelta(seconds=130),
+        progress_series=progress_series(plan, 0.6),
+    )
+    rows = request_rows(plan)[0].slice(0, plan.requests + plan.requests // 3)
+    run.summary = summarise(rows, RunSpec.from_json(run.spec))
+    run.summary["valid"] = False
+    interrupted = {"code": "interrupted", "text": "The run did not reach its end; these are the rows kept."}
+    run.summary["reasons"].insert(0, interrupted)
+    run.summary["stages"][-1]["verdict"] = "interrupted"
+    run.definitions_version = DEFINITIONS_VERSION
+    run.requests_file.save(f"{run.pk}/requests.parquet", _parquet(rows))
+    store_stages(run, run.summary)
+    return run
+
+
+def cancelled_run(of: Benchmark | None = None, plan: Plan | None = None) -> Run:
+    """Stopped by its user in the second stage, of which the requests that had ended are kept."""
+    run = lost_run(of, plan)
+    run.status, run.reason_code = Run.Status.CANCELLED, "cancelled"
+    run.reason = "Cancelled by its user. What had been measured is kept."
+    run.save()
+    return run
+
+
+def failed_run(of: Benchmark | None = None, plan: Plan | None = None) -> Run:
+    return queued_run(
+        of,
+        plan,
+        status=Run.Status.FAILED,
+        valid=False,
+        epoch=1,
+        reason_code="connect_refused",
+        reason="Nothing listens at http://127.0.0.1:8080. Start the server, or correct the port.",
+        started_at=_START,
+        ended_at=_START + timedelta(seconds=2),
+    )
+
+
+def _keep(run: Run, plan: Plan, rows: pa.Table, windows: list[tuple[int, int]]) -> None:
+    power = power_rows(plan, windows)
+    seconds = (windows[-1][1] - windows[0][0]) / NS
+    run.started_at, run.ended_at = _START, _START + timedelta(seconds=seconds)
+    run.definitions_version = DEFINITIONS_VERSION
+    run.summary = _summary(run, plan, stage_summaries(plan, RunSpec.from_json(run.spec), rows, power))
+    run.valid = run.summary["valid"]
+    run.progress_series = progress_series(plan, 1.0)
+    run.requests_file.save(f"{run.pk}/requests.parquet", _parquet(rows), save=False)
+    if plan.energy:
+        run.power_file.save(f"{run.pk}/power.parquet", _parquet(power), save=False)
+    run.save()
+    store_stages(run, run.summary)
+
+
+def _summary(run: Run, plan: Plan, stages: list[dict[str, Any]]) -> dict[str, Any]:
+    environment = {"host": "load-1", "os": "Debian GNU/Linux 12", "cpu": "AMD EPYC 9354", "cpu_count": 2}
+    return summarise(
+        SCHEMA.empty_table(),
+        RunSpec.from_json(run.spec),
+        stages,
+        runner_version="0.1.0",
+        clock="kernel",
+        clock_anchor={"monotonic_ns": MONOTONIC_START_NS, "utc": _START.isoformat()},
+        started_at=_START.isoformat(),
+        ended_at=run.ended_at.isoformat() if run.ended_at else None,
+        environment={**environment, "memory_gb": 8.0, "python": "3.11.7", "accelerators": [], "driver": None},
+        target={**run.spec["target"], "engine": "llama.cpp", "engine_version": "b6000"},
+        power=power_facts(plan),
+    )
+
+
+def _parquet(table: pa.Table) -> ContentFile:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    return ContentFile(buffer.getvalue())
