@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from django.core.files.base import ContentFile
-from observatory.runs.partial import partial_summary
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
@@ -143,7 +142,11 @@ def lost_run(of: Benchmark | None = None, plan: Plan | None = None) -> Run:
         progress_series=progress_series(plan, 0.6),
     )
     rows = request_rows(plan)[0].slice(0, plan.requests + plan.requests // 3)
-    run.summary = partial_summary(rows, run.spec)
+    run.summary = summarise(rows, RunSpec.from_json(run.spec))
+    run.summary["valid"] = False
+    interrupted = {"code": "interrupted", "text": "The run did not reach its end; these are the rows kept."}
+    run.summary["reasons"].insert(0, interrupted)
+    run.summary["stages"][-1]["verdict"] = "interrupted"
     run.definitions_version = DEFINITIONS_VERSION
     run.requests_file.save(f"{run.pk}/requests.parquet", _parquet(rows))
     store_stages(run, run.summary)

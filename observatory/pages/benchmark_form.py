@@ -18,9 +18,9 @@ POWER_SOURCES = (
     ("none", "none"),
 )
 ARRIVALS = (
-    ("closed", "So many requests in flight (concurrency)"),
-    ("poisson", "So many a second, at random (poisson)"),
-    ("constant", "So many a second, evenly (constant)"),
+    ("closed", "Concurrency"),
+    ("poisson", "Rate, at random"),
+    ("constant", "Rate, evenly"),
 )
 #: Where a complaint of the specification belongs when its own name is not a field of the form.
 _FIELDS = {"load": "requests", "load.arrivals": "arrivals", "power.source": "power_source"}
@@ -45,10 +45,16 @@ class LevelsField(forms.CharField):
         return levels
 
 
-class BenchmarkForm(forms.ModelForm[Benchmark]):
-    levels = LevelsField(help_text="One stage each, in this order, such as 1, 4, 16.")
+class BenchmarkForm(forms.ModelForm):  # type: ignore[type-arg]
+    levels = LevelsField(
+        help_text="Requests in flight, or requests per second. One stage each, in this order: 1, 4, 16."
+    )
     power_source = forms.ChoiceField(choices=POWER_SOURCES, label="Power")
-    arrivals = forms.ChoiceField(choices=ARRIVALS, label="Load")
+    arrivals = forms.ChoiceField(
+        choices=ARRIVALS,
+        label="Kind",
+        help_text="Concurrency keeps so many in flight; a rate sends whatever comes back (poisson or constant).",
+    )
 
     class Meta:
         model = Benchmark

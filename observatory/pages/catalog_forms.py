@@ -7,7 +7,7 @@ from django import forms
 from observatory.catalog.models import Deployment, Endpoint, Site
 
 
-class EndpointForm(forms.ModelForm[Endpoint]):
+class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
     """The stored key is never sent to the browser: an empty field keeps it, the box below removes it."""
 
     forget_key = forms.BooleanField(required=False, label="Remove the stored key")
@@ -51,7 +51,7 @@ class EndpointForm(forms.ModelForm[Endpoint]):
         return super()._get_validation_exclusions() | {"model"}  # type: ignore[misc,no-any-return]
 
 
-class DeploymentForm(forms.ModelForm[Deployment]):
+class DeploymentForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Deployment
         fields = (
@@ -79,7 +79,7 @@ class DeploymentForm(forms.ModelForm[Deployment]):
         }
 
 
-class SiteForm(forms.ModelForm[Site]):
+class SiteForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Site
         fields = (

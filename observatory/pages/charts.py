@@ -35,7 +35,7 @@ _DIRECTION = {Better.LOWER: ", lower is better", Better.HIGHER: ", higher is bet
 class Chart:
     """A figure, its numbers as a table, and a note on what was left out."""
 
-    figure: Figure
+    figure: Figure | None
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     note: str = ""
@@ -44,9 +44,14 @@ class Chart:
         return {"figure": self.figure, "columns": self.columns, "rows": self.rows, "note": self.note}
 
 
+NOTHING = Chart(None, note="There is nothing to draw: no samples or raw rows are kept.")
+
+
 @dataclass(frozen=True)
 class StagePoint:
-    """A stage as charts need it; ``why_hollow`` is empty when its numbers may be taken as they are."""
+    """A stage as charts need it: ``short`` is its load alone, under an axis or beside a point; ``why_hollow`` is empty
+    when its numbers may be taken as they are.
+    """
 
     label: str
     numbers: Mapping[tuple[str, str], Number]
@@ -54,16 +59,22 @@ class StagePoint:
     why_hollow: str = ""
     colour: str = GREY
     href: str = ""
+    short: str = ""
+    load_name: str = "Load"
 
 
 #: Stage, median latency, output throughput, interval of the median.
 _LoadPoint = tuple[StagePoint, Number, Number, tuple[float, float] | None]
 
 
+def visible(text: object) -> str:
+    """Text with its hidden characters, such as those that turn the order of letters, spelled out."""
+    return "".join(f"\\u{ord(sign):04x}" if unicodedata.category(sign) in ("Cf", "Cc") else sign for sign in str(text))
+
+
 def plain(text: object) -> str:
-    """Text from users as Plotly shall show it: no markup, and no hidden characters that turn the order of letters."""
-    shown = "".join(f"\\u{ord(sign):04x}" if unicodedata.category(sign) in ("Cf", "Cc") else sign for sign in str(text))
-    return html.escape(shown, quote=False)
+    """Text from users as Plotly shall show it, without markup."""
+    return html.escape(visible(text), quote=False)
 
 
 def shown(value: float | None, unit: str) -> str:
@@ -162,7 +173,7 @@ def _load_line(points: Sequence[_LoadPoint], latency: str) -> Trace:
         "mode": "lines+markers+text",
         "x": xs,
         "y": ys,
-        "text": [plain(stage.label) for stage in stages],
+        "text": [plain(stage.short or stage.label) for stage in stages],
         "textposition": "top center",
         "cliponaxis": False,
         "customdata": [_load_hover(*point, latency) for point in points],
@@ -205,9 +216,11 @@ def _whiskers(values: Sequence[float], intervals: Sequence[tuple[float | None, f
     return {"type": "data", "array": up, "arrayminus": down, "color": GREY, "thickness": 1, "width": 4}
 
 
-def ecdf(stages: Sequence[StagePoint], metric: str) -> Chart:
+def ecdf(stages: Sequence[StagePoint], metric: str) -> Chart | None:
     """Share of requests (of gaps) at or below each value, a line a stage; dotted where the stage is hollow."""
     drawn = [stage for stage in stages if stage.samples.get(metric) is not None and stage.samples[metric].size]
+    if not drawn:
+        return None
     traces = [_ecdf_line(stage, metric) for stage in drawn]
     spread = [value for trace in traces for value in (trace["x"][0], trace["x"][-1])]
     unit = BY_KEY[metric].unit
@@ -255,14 +268,17 @@ def _percentile(values: FloatArray, statistic: str, unit: str) -> str:
     return shown(float(np.percentile(values, float(statistic[1:]))), unit)
 
 
-def percentiles_by_stage(stages: Sequence[StagePoint], metric: str) -> Chart:
+def percentiles_by_stage(stages: Sequence[StagePoint], metric: str) -> Chart | None:
     """Percentiles of a latency over the load levels; a percentile without enough samples has no point."""
     unit = BY_KEY[metric].unit
     lines = [_percentile_line(stages, metric, statistic, index) for index, statistic in enumerate(PERCENTILES)]
     traces = [line for line in lines if any(value is not None for value in line["y"])]
+    if not traces:
+        return None
     y = axis(axis_title(metric, upright=True), of=[value for trace in traces for value in trace["y"]])
     rows = [[stage.label, *(_stated(stage, metric, p, unit) for p in PERCENTILES)] for stage in stages]
-    return Chart({"data": traces, "layout": layout(axis("Load", type="category"), y)}, ("Load", *PERCENTILES), rows)
+    x = axis(stages[0].load_name, type="category")
+    return Chart({"data": traces, "layout": layout(x, y)}, ("Load", *PERCENTILES), rows)
 
 
 def _percentile_line(stages: Sequence[StagePoint], metric: str, statistic: str, index: int) -> Trace:
@@ -273,7 +289,7 @@ def _percentile_line(stages: Sequence[StagePoint], metric: str, statistic: str, 
         "type": "scatter",
         "mode": "lines+markers",
         "name": statistic,
-        "x": [plain(stage.label) for stage in stages],
+        "x": [plain(stage.short or stage.label) for stage in stages],
         "y": values,
         "marker": {"size": 8, "symbol": symbols},
         "line": {"color": colour(index), "width": 2},

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpResponse, JsonResponse
+from django.http import Http404, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect
 
-from observatory.compare.comparison import MAX_STAGES, MIN_STAGES, Cell, Comparison, Row, flat_rows, to_json
+from observatory.compare.comparison import MAX_STAGES, MIN_STAGES, Cell, Comparison, Row, to_json
 from observatory.compare.comparison import compare as compare_stages
+from observatory.compare.refusals import Part
 from observatory.compare.sources import read_rows, stage_result
 from observatory.compare.stages import StageResult
 from observatory.pages import charts
@@ -18,6 +19,7 @@ from observatory.pages.results import interval_text, load_label, title
 from observatory.pages.run import LATENCIES, LATENCY_LABELS
 from observatory.pages.selection import Selection, load_of, select
 from observatory.pages.twins import answer
+from observatory.reports import comparisons
 from observatory.runs.models import Run, Stage
 from runners.metrics import BY_KEY, display
 
@@ -25,7 +27,7 @@ OFFERED = 30
 
 
 @login_required
-def compare(request: Request, form: str = "html") -> HttpResponse:
+def compare(request: Request, form: str = "html") -> HttpResponseBase:
     """``runs`` and ``stage`` choose what stands side by side (see ``selection``), ``metric`` the distribution."""
     chosen = select(request.GET)
     added = request.GET.get("add", "")
@@ -37,7 +39,9 @@ def compare(request: Request, form: str = "html") -> HttpResponse:
         form,
         "compare/compare.html",
         _context(request, chosen, found) if form == "html" else {},
-        rows=lambda: flat_rows(found) if found else [],
+        rows=list,
+        sheet=(lambda: comparisons.sheet(found)) if found else None,
+        columns=comparisons.COLUMNS,
         data=lambda: to_json(found) if found else {"rows": [], "problems": [*chosen.problems, _TOO_FEW]},
     )
 
@@ -72,7 +76,7 @@ def _load(stage: Stage) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A stage's head: what it is and what can be done with it. ``refusals`` are the reasons in words."""
+    """A stage's head: what it is and what can be done with it. ``refusal`` is why nothing of it is compared."""
 
     run: Run
     stage: Stage
@@ -83,17 +87,18 @@ class Column:
     choices: Sequence[tuple[int, str]]
     first: str
     without: str
-    refusals: Sequence[str]
+    refusal: str
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A cell in words: ``delta`` with its unit, ``interval`` of the delta."""
+    """A cell in words: ``delta`` with its unit, ``interval`` of the delta; ``reason`` unless the head has it."""
 
     cell: Cell
     delta: str
     interval: str
     kind: str
+    reason: str
 
 
 def _context(request: Request, chosen: Selection, found: Comparison | None) -> dict[str, Any]:
@@ -110,7 +115,11 @@ def _context(request: Request, chosen: Selection, found: Comparison | None) -> d
         "latencies": LATENCY_LABELS,
     }
     if found:
-        context |= {"found": found, "rows": [(row, [_shown(row, cell) for cell in row.cells]) for row in found.rows]}
+        heads = [column.refusal for column in context["columns"]]
+        context |= {
+            "found": found,
+            "rows": [(row, [_shown(row, *pair) for pair in zip(row.cells, heads, strict=True)]) for row in found.rows],
+        }
     return context
 
 
@@ -127,7 +136,7 @@ def _columns(chosen: Selection, found: Comparison | None) -> list[Column]:
             choices=[(item.index, _load(item)) for item in run.stages.all()],
             first=chosen.first(position) if position else "",
             without=chosen.without(position),
-            refusals=list(found.refused[position].values()) if found else [],
+            refusal=found.refused[position].get(Part.ALL, "") if found else "",
         )
         for position, (run, stage) in enumerate(zip(chosen.runs, chosen.stages, strict=True))
     ]
@@ -152,12 +161,12 @@ def _own_stages(chosen: Selection) -> str:
     return f"?runs={ids}&stage={','.join(map(str, indexes))}"
 
 
-def _shown(row: Row, cell: Cell) -> Shown:
+def _shown(row: Row, cell: Cell, head: str) -> Shown:
     unit = BY_KEY[row.metric.key].unit
     interval = (cell.low, cell.high) if cell.low is not None and cell.high is not None else None
     delta = "" if cell.delta is None else _signed(cell.delta, unit)
     kind = cell.verdict.name.lower() if cell.verdict else "baseline"
-    return Shown(cell, delta, interval_text(interval, unit), kind)
+    return Shown(cell, delta, interval_text(interval, unit), kind, "" if head else cell.reason)
 
 
 def _signed(value: float, unit: str) -> str:
@@ -178,6 +187,5 @@ def chart(request: Request, name: str) -> HttpResponse:
         )
         for position, result in enumerate(results(select(request.GET)))
     ]
-    if not any(point.samples for point in points):
-        return JsonResponse({"note": "There is nothing to draw: no raw rows are kept for these runs."}, status=404)
-    return JsonResponse(charts.ecdf(points, metric).to_json(), json_dumps_params={"allow_nan": False})
+    made = charts.ecdf(points, metric) or charts.NOTHING
+    return JsonResponse(made.to_json(), json_dumps_params={"allow_nan": False})

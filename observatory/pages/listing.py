@@ -19,10 +19,8 @@ class Listing(tables.Table):  # type: ignore[misc]
 
     title = "Table"
 
-    class Meta:
-        template_name = "table.html"
-        default = missing("not known")
-        order_by_field = "sort"
+    def __init__(self, data: Any, **options: Any) -> None:
+        super().__init__(data, **{"template_name": "table.html", "default": missing("not known"), **options})
 
 
 class Number(tables.Column):  # type: ignore[misc]

@@ -153,25 +153,3 @@ def _fields(group: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
         elif value not in (None, "", []):
             items = value if isinstance(value, list) else [value]
             yield f"{prefix}{name}", ", ".join(f"{item:g}" if isinstance(item, float) else str(item) for item in items)
-
-
-def measurement_rows(run: Run) -> list[dict[str, Any]]:
-    """One row a measurement, the same columns in each: the CSV twin."""
-    return [
-        {
-            "run": run.pk,
-            "stage": m.stage.index,
-            "load_kind": m.stage.load_kind,
-            "load_value": m.stage.load_value,
-            "verdict": m.stage.verdict,
-            "metric": m.metric,
-            "unit": BY_KEY[m.metric].unit if m.metric in BY_KEY else "",
-            "statistic": m.statistic,
-            "value": m.value,
-            "low": m.low,
-            "high": m.high,
-            "n": m.n,
-            "mark": m.mark,
-        }
-        for m in run.measurements.select_related("stage").order_by("stage__index", "id")
-    ]

@@ -11,7 +11,7 @@ from observatory.compare.intervals import percentile_interval
 from observatory.compare.samples import stage_rows, stage_samples
 from observatory.compare.sources import numbers_are_valid, read_rows, slo_bounds, stage_numbers
 from observatory.compare.stages import FloatArray, Number
-from observatory.pages.charts import StagePoint, colour
+from observatory.pages.charts import StagePoint, colour, visible
 from observatory.runs.models import Run, Stage
 from runners.load.outcomes import HELP, Outcome
 from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Metric, display
@@ -115,7 +115,9 @@ class StageResults:
         return sorted(found, key=lambda failure: -failure.count)
 
     def point(self, href: str = "") -> StagePoint:
-        return StagePoint(self.label, self.numbers, self.samples, self.why_hollow, self.colour, href)
+        kind = "Concurrency" if self.stage.load_kind == "concurrency" else "Arrival rate, requests/s"
+        short = f"{self.stage.load_value:g}"
+        return StagePoint(self.label, self.numbers, self.samples, self.why_hollow, self.colour, href, short, kind)
 
 
 def load_label(kind: str, value: float) -> str:
@@ -177,7 +179,7 @@ def title(run: Run) -> str:
     model = (run.spec.get("target") or {}).get("model") or run.endpoint.model
     hardware = run.setup.get("hardware") or run.deployment.hardware
     when = run.started_at or run.queued_at
-    return f"{model} on {hardware}, {run.benchmark.name}, {when:%-d %b}"
+    return visible(f"{model} on {hardware}, {run.benchmark.name}, {when:%-d %b}")
 
 
 def interval_text(interval: tuple[float, float] | None, unit: str) -> str:

@@ -9,7 +9,6 @@ urlpatterns: list[URLPattern] = [
     *paths("runs/<int:pk>", run.run, "run"),
     path("runs/<int:pk>/chart/<slug:name>.json", run.chart, name="run-chart"),
     path("runs/<int:pk>/progress", run.progress, name="run-progress"),
-    path("runs/<int:pk>/cancel", run.cancel, name="run-cancel"),
     path("runs/<int:pk>/again", run.again, name="run-again"),
     path("runs/<int:pk>/<slug:name>.parquet", run.raw_file, name="run-raw"),
     *paths("compare", compare.compare, "compare"),

@@ -4,24 +4,25 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import FileResponse, Http404, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from observatory.pages import charts, request_rows, result_tables
 from observatory.pages.access import Request
 from observatory.pages.commands import bench_command
+from observatory.pages.launch import start
 from observatory.pages.results import RunResults, StageResults, headline, notices, title, totals, waits_for
 from observatory.pages.timeline import request_timeline
 from observatory.pages.twins import answer
-from observatory.runs import dispatch, states
+from observatory.reports.results import long
 from observatory.runs.models import Run
 from runners.metrics import BY_KEY
 from runners.spec import SpecError
 
 TABS = ("latency", "timeline", "energy", "cost", "requests", "setup")
+CHARTS = ("load", "ecdf", "percentiles", "timeline", "energy", "live")
 LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
 LATENCY_LABELS = tuple((key, BY_KEY[key].label) for key in LATENCIES)
 PHASES = {
@@ -35,7 +36,7 @@ PHASES = {
 
 
 @login_required
-def run(request: Request, pk: int, form: str = "html") -> HttpResponse:
+def run(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
     """The page and its twins: the JSON is the summary with the state, the CSV one row a measurement."""
     found = _run(pk)
     results = RunResults(found)
@@ -44,8 +45,9 @@ def run(request: Request, pk: int, form: str = "html") -> HttpResponse:
         form,
         "run/run.html",
         _context(request, results) if form == "html" else {},
-        rows=lambda: result_tables.measurement_rows(found),
+        rows=list,
         data=lambda: as_json(found),
+        sheet=lambda: long(found),
     )
 
 
@@ -94,7 +96,9 @@ def _context(request: Request, results: RunResults) -> dict[str, Any]:
         "tab": tab,
     }
     if stage:
+        kind = "concurrency" if stage.stage.load_kind == "concurrency" else "requests/s"
         context |= {"headline": headline(results, stage), "stage_rows": result_tables.stage_rows(results)}
+        context["load_name"] = kind
     return context | _tab(request, results, stage, tab)
 
 
@@ -153,41 +157,38 @@ def progress(request: Request, pk: int) -> HttpResponse:
 
 @login_required
 def chart(request: Request, pk: int, name: str) -> HttpResponse:
-    """A chart as JSON: figure, table, note. 404 when the run has nothing for it."""
-    results = RunResults(_run(pk))
-    made = _chart(results, name, request.GET)
-    if made is None:
-        return JsonResponse({"note": "There is nothing to draw: no raw rows are kept for this stage."}, status=404)
+    """A chart as JSON: figure (null when there is nothing to draw), table, note."""
+    made = _chart(RunResults(_run(pk)), name, request.GET) or charts.NOTHING
     return JsonResponse(made.to_json(), json_dumps_params={"allow_nan": False})
 
 
 def _chart(results: RunResults, name: str, query: Mapping[str, str]) -> charts.Chart | None:
+    if name not in CHARTS:
+        raise Http404(f"There is no chart called {name}.")
     stage = results.chosen(query.get("stage", ""))
-    metric = query.get("metric", "")
     if name == "live":
-        after = float(query.get("after") or -1) if _is_number(query.get("after", "")) else -1
+        asked = query.get("after", "")
+        after = float(asked) if _is_number(asked) else -1.0
         return charts.live([point for point in results.run.progress_series if point.get("t_s", 0) > after])
     if name == "timeline":
         index = stage.index if stage else request_rows.first_stage(results.rows)
         if results.rows is None or index is None:
             return None
         return request_timeline(results.rows, index, results.power, results.devices)
-    if stage is None:
-        return None
+    if name == "energy":
+        return charts.ledger_bars(stage.stage.energy) if stage and stage.stage.energy else None
+    return _stages_chart(results, name, query.get("metric", ""))
+
+
+def _stages_chart(results: RunResults, name: str, metric: str) -> charts.Chart | None:
+    """A chart over all stages."""
     points = [item.point(_stage_href(results.run, item)) for item in results.stages]
     if name == "load":
-        latency = metric if metric in (*LATENCIES, "interactivity_tokens_per_s") else "e2e_ms"
-        return charts.throughput_against_latency(
-            points, latency, [item.interval(latency, "p50") for item in results.stages]
-        )
-    if name == "energy":
-        return charts.ledger_bars(stage.stage.energy) if stage.stage.energy else None
+        over = metric if metric in (*LATENCIES, "interactivity_tokens_per_s") else "e2e_ms"
+        return charts.throughput_against_latency(points, over, [item.interval(over, "p50") for item in results.stages])
     latency = metric if metric in LATENCIES else LATENCIES[0]
-    if name == "ecdf":
-        return charts.ecdf(points, latency) if results.rows is not None else None
-    if name == "percentiles":
-        return charts.percentiles_by_stage(points, latency)
-    raise Http404(f"There is no chart called {name}.")
+    draw = charts.ecdf if name == "ecdf" else charts.percentiles_by_stage
+    return draw(points, latency)
 
 
 def _is_number(text: str) -> bool:
@@ -210,22 +211,7 @@ def raw_file(request: Request, pk: int, name: str) -> FileResponse:
 
 @login_required
 @require_POST
-def cancel(request: Request, pk: int) -> HttpResponseRedirect:
-    if states.request_cancel(_run(pk).pk):
-        messages.success(request, "The run is being cancelled. What it has measured is kept.")
-    else:
-        messages.info(request, "The run had ended already; nothing was cancelled.")
-    return redirect("run", pk=pk)
-
-
-@login_required
-@require_POST
 def again(request: Request, pk: int) -> HttpResponseRedirect:
     """A new run of the same benchmark, as the benchmark is now."""
-    try:
-        new = states.queue(_run(pk).benchmark, Run.Trigger.PAGE, request.user)
-    except SpecError as error:
-        messages.error(request, f"The benchmark cannot be run: {error}. Change it, then start it from its page.")
-        return redirect("run", pk=pk)
-    dispatch.publish(new)
-    return redirect("run", pk=new.pk)
+    new = start(request, _run(pk).benchmark)
+    return redirect("run", pk=new.pk if new else pk)

@@ -15,23 +15,19 @@ from runners.metrics import METRICS, Metric, Shape
 
 @dataclass(frozen=True)
 class Column:
-    """One statistic of one metric. ``key`` is how URLs and data files name it, such as "ttft_ms.p50"."""
+    """One statistic of one metric. ``key`` is its name in URLs, data and queries: "ttft_ms_p50", "power_w"."""
 
     metric: Metric
     statistic: str
 
     @property
     def key(self) -> str:
-        return f"{self.metric.key}.{self.statistic}"
+        many = self.metric.shape is Shape.DISTRIBUTION
+        return f"{self.metric.key}_{self.statistic}" if many else self.metric.key
 
     @property
     def label(self) -> str:
         return f"{self.metric.label} {self.statistic}" if self.metric.shape is Shape.DISTRIBUTION else self.metric.label
-
-    @property
-    def name(self) -> str:
-        """As an identifier: for annotations and table columns."""
-        return f"{self.metric.key}__{self.statistic}"
 
 
 def _columns(metric: Metric) -> tuple[Column, ...]:
@@ -44,12 +40,12 @@ COLUMNS: dict[str, Column] = {column.key: column for metric in METRICS for colum
 DEFAULT = tuple(
     COLUMNS[key]
     for key in (
-        "ttft_ms.p50",
-        "ttft_ms.p99",
-        "tpot_ms.p50",
-        "output_tokens_per_s.mean",
-        "wh_per_query.mean",
-        "usd_per_mtok_output.mean",
+        "ttft_ms_p50",
+        "ttft_ms_p99",
+        "tpot_ms_p50",
+        "output_tokens_per_s",
+        "wh_per_query",
+        "usd_per_mtok_output",
     )
 )
 
@@ -73,11 +69,11 @@ def with_peak(runs: QuerySet[Run]) -> QuerySet[Run]:
 
 
 def with_value(runs: QuerySet[Run], column: Column) -> QuerySet[Run]:
-    """Each run (with its peak) with the column's number, under the column's name: for sorting in the database."""
+    """Each run (with its peak) with the column's number, under the column's key: for sorting in the database."""
     of_peak = Measurement.objects.filter(
         stage=OuterRef("peak"), metric=column.metric.key, statistic=column.statistic
     ).values("value")[:1]
-    return runs.annotate(**{column.name: Subquery(of_peak)})
+    return runs.annotate(**{column.key: Subquery(of_peak)})
 
 
 def with_numbers(runs: QuerySet[Run], columns: Iterable[Column]) -> QuerySet[Run]:

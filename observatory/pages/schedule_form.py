@@ -14,7 +14,7 @@ from observatory.schedules.models import Schedule
 SHOWN_TIMES = 3
 
 
-class ScheduleForm(forms.ModelForm[Schedule]):
+class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Schedule
         fields = ("cron", "time_zone", "enabled")

@@ -7,7 +7,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from observatory.benchmarks.models import Benchmark
-from observatory.catalog.models import Accelerator, Deployment, Endpoint, Site
+from observatory.catalog.models import Deployment, Endpoint, Site
 from observatory.pages.listing import Listing, Moment, Number
 from observatory.pages.run_columns import Column, number
 from observatory.pages.templatetags.numbers import duration, metric, missing, progress_bar, quantity, status
@@ -69,10 +69,6 @@ class HardwareTable(Listing):
     confidence = tables.Column()
     source = tables.Column(orderable=False, attrs={"td": {"class": "text muted small"}})
 
-    class Meta(Listing.Meta):
-        model = Accelerator
-        fields = ()
-
 
 class SiteTable(Listing):
     title = "Sites"
@@ -132,11 +128,8 @@ class OccurrenceTable(Listing):
     title = "Past times"
     due_at = Moment(verbose_name="Due")
     outcome = tables.Column()
-    run = tables.Column(linkify=True)
-    reason = tables.Column(orderable=False, attrs={"td": {"class": "text muted"}})
-
-    class Meta(Listing.Meta):
-        default = SafeString("")
+    run = tables.Column(linkify=True, default="")
+    reason = tables.Column(orderable=False, default="", attrs={"td": {"class": "text muted"}})
 
     def render_outcome(self, value: str) -> SafeString:
         kind = {"started": "ok", "missed": "note"}.get(value, "")
@@ -159,7 +152,7 @@ class MetricColumn(tables.Column):  # type: ignore[misc]
         super().__init__(
             verbose_name=column.label,
             accessor="pk",
-            order_by=column.name,
+            order_by=column.key,
             initial_sort_descending=column.metric.better == "higher",
             attrs={"th": {"class": "number", "title": column.metric.help}, "td": {"class": "number"}},
         )
@@ -167,7 +160,7 @@ class MetricColumn(tables.Column):  # type: ignore[misc]
 
     def order(self, queryset: QuerySet[Run], is_descending: bool) -> tuple[QuerySet[Run], bool]:
         """Runs without that number come last, either way."""
-        value = F(self.shown.name)
+        value = F(self.shown.key)
         by = value.desc(nulls_last=True) if is_descending else value.asc(nulls_last=True)
         return queryset.order_by(by, "-pk"), True
 
@@ -182,14 +175,17 @@ def _why_missing(run: Run) -> str:
     return "not measured, or too few samples" if run.ended else "the run has not ended yet"
 
 
+PICK = format_html('<span class="sr">{}</span>', "Pick")
+
+
 class RunTable(Listing):
     title = "Runs"
-    pick = tables.Column(empty_values=(), orderable=False, verbose_name="", attrs={"cell": {"class": "fit"}})
+    pick = tables.Column(empty_values=(), orderable=False, verbose_name=PICK, attrs={"cell": {"class": "fit"}})
     id = tables.Column(linkify=True, verbose_name="Run", initial_sort_descending=True, attrs={"cell": {"class": "fit"}})
     status = tables.Column(attrs={"cell": {"class": "fit"}})
     benchmark = tables.Column(linkify=True)
     deployment = tables.Column(linkify=True)
-    started = Moment(accessor="queued_at", order_by="pk", initial_sort_descending=True)
+    started = Moment(accessor="queued_at", verbose_name="Queued", order_by="pk", initial_sort_descending=True)
     load = tables.Column(accessor="peak_value", verbose_name="At", attrs={"cell": {"class": "fit"}})
 
     def render_pick(self, record: Run) -> SafeString:

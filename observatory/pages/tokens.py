@@ -13,7 +13,7 @@ from observatory.api.tokens import make, revoke
 from observatory.pages.access import Request
 
 
-class TokenForm(forms.ModelForm[Token]):
+class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Token
         fields = ("name",)

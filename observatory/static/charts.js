@@ -72,21 +72,20 @@ function follow(plot) {
   });
 }
 
+function tell(plot, text) {
+  plot.replaceChildren(Object.assign(document.createElement("p"), { className: "muted", textContent: text }));
+}
+
 async function draw(figure) {
   const plot = figure.querySelector(".plot");
   let chart;
   try {
     const answer = await fetch(figure.dataset.chart, { headers: { Accept: "application/json" } });
     chart = await answer.json();
-    if (!answer.ok) throw new Error(chart.note);
-  } catch (error) {
-    const known = error instanceof Error && error.name === "Error" && error.message;
-    plot.replaceChildren(Object.assign(document.createElement("p"), {
-      className: "muted",
-      textContent: known || "The chart could not be loaded. Reload the page; the tables hold the same numbers.",
-    }));
-    return;
+  } catch {
+    return void tell(plot, "The chart could not be loaded. Reload the page; the tables hold the same numbers.");
   }
+  if (!chart.figure) return void tell(plot, chart.note);
   plot.replaceChildren();
   plot.style.minHeight = `${chart.figure.layout.height}px`;
   await Plotly.newPlot(plot, chart.figure.data, withTheme(chart.figure.layout), CONFIG);

@@ -1,0 +1,76 @@
+"""Every page in a real browser: accessible, as wide as its window, alone on the network, in both themes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from playwright.sync_api import Page
+
+from tests.browser import Browser, log_in, screenshot, sideways, violations
+from tests.pages.cast import Cast, fill
+
+pytestmark = pytest.mark.browser
+
+Address = Callable[[Cast], str]
+PAGES: dict[str, Address] = {
+    "overview": lambda cast: "/",
+    "welcome": lambda cast: f"/welcome?endpoint={cast.endpoint.pk}",
+    "runs": lambda cast: "/runs",
+    "runs-filtered": lambda cast: "/runs?status=finished&status=lost&q=chat&sort=-ttft_ms_p50&columns=ttft_ms_p50",
+    "endpoints": lambda cast: "/endpoints",
+    "endpoint": lambda cast: f"/endpoints/{cast.endpoint.pk}",
+    "endpoint-form": lambda cast: f"/endpoints/{cast.endpoint.pk}/edit",
+    "deployments": lambda cast: "/deployments",
+    "deployment": lambda cast: f"/deployments/{cast.deployment.pk}",
+    "deployment-form": lambda cast: f"/deployments/{cast.deployment.pk}/edit",
+    "hardware": lambda cast: "/hardware",
+    "hardware-item": lambda cast: "/hardware/h100-sxm",
+    "sites": lambda cast: "/sites?q=google",
+    "benchmarks": lambda cast: "/benchmarks",
+    "benchmark": lambda cast: f"/benchmarks/{cast.benchmark.pk}",
+    "benchmark-form": lambda cast: f"/benchmarks/{cast.benchmark.pk}/edit",
+    "schedules": lambda cast: "/schedules",
+    "schedule": lambda cast: f"/schedules/{cast.schedule.pk}",
+    "schedule-form": lambda cast: f"/schedules/{cast.schedule.pk}/edit",
+    "tokens": lambda cast: "/tokens",
+}
+EMPTY = ("welcome", "runs", "endpoints", "deployments", "hardware", "sites", "benchmarks", "schedules", "tokens")
+NEW = ("endpoints/new", "deployments/new", "benchmarks/new")
+
+
+def look(browser: Browser, pages: dict[str, str], theme: str, width: int) -> dict[str, Any]:
+    """What is wrong with each page, if anything."""
+
+    def visit(page: Page) -> dict[str, Any]:
+        wrong = {}
+        for name, address in pages.items():
+            page.goto(address)
+            page.wait_for_selector("body[data-ready]")
+            page.wait_for_load_state("networkidle")
+            screenshot(page, f"{name}-{theme}-{width}")
+            found = (violations(page), sideways(page))
+            if found != ([], 0):
+                wrong[name] = found
+        return wrong
+
+    return browser.run(visit, color_scheme=theme, viewport={"width": width, "height": 800})
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1400), ("dark", 1400), ("light", 360), ("dark", 2560)])
+def test_filled_pages_are_accessible_and_fit_their_window(
+    browser: Browser, client: Client, staff: User, theme: str, width: int
+) -> None:
+    cast = fill(staff)
+    log_in(browser, client, staff)
+    assert look(browser, {name: address(cast) for name, address in PAGES.items()}, theme, width) == {}
+
+
+@pytest.mark.parametrize(("theme", "width"), [("dark", 360), ("light", 1400)])
+def test_empty_pages_are_accessible_and_fit_their_window(
+    browser: Browser, client: Client, staff: User, theme: str, width: int
+) -> None:
+    log_in(browser, client, staff)
+    pages = {f"empty-{name.replace('/', '-')}": f"/{name}" for name in EMPTY + NEW}
+    assert look(browser, pages, theme, width) == {}
