@@ -151,6 +151,7 @@ CELERY_TASK_ROUTES = {"observatory.tasks.run_benchmark": {"queue": "bench"}}
 #: How often lost runs are looked for, waiting runs woken and schedules read.
 TICK_S = env.float("TICK_S", default=15.0)
 CELERY_BEAT_SCHEDULE = {"tick": {"task": "observatory.tasks.tick", "schedule": TICK_S, "options": {"expires": TICK_S}}}
+CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"  # it only ticks: nothing to remember
 CELERY_BEAT_MAX_LOOP_INTERVAL = TICK_S
 CELERY_TIMEZONE = "UTC"
 

@@ -92,10 +92,11 @@ class Bench:
         self._report("check", 0.0, sampler)
         checked = check(where, self.spec.timeouts, requests, self.spec.salt)
         self._read_idle(sampler)
-        with Spool(self.out / "requests.arrow") as spool:
-            recorder = Recorder(spool, checked.requests, count_tokens)
+        recorder = Recorder(Spool(self.out / "requests.arrow"), checked.requests, count_tokens)
+        try:
             self._drive(where, checked, recorder, sampler)
-            recorder.flush()
+        finally:
+            recorder.close()
         self._report("summary", 1.0, sampler)
         sampler.stop()
         return self._finish(where, checked, recorder, sampler)
@@ -125,7 +126,7 @@ class Bench:
 
     def _drive(self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler) -> None:
         engine = self._engine = Engine(where, self.spec.timeouts, recorder.take)
-        recorder.on_write_error = lambda: engine.stop("disk_full")
+        recorder.on_write_error = lambda: engine.stop("write_error")
         if self._stop:
             engine.stop(self._stop)
         try:
@@ -200,10 +201,10 @@ class Bench:
         self.summary = summary
         failed_write = recorder.write_error or self._write(rows, samples, summary)
         if failed_write is not None:
-            words = _disk_words(failed_write, self.out, rows.num_rows)
+            code, words = write_failure(failed_write, self.out, rows.num_rows)
             summary["valid"] = False
-            summary["reasons"].append(reason("disk_full", words))
-            return Exit.INVALID, "disk_full", words
+            summary["reasons"].append(reason(code, words))
+            return Exit.INVALID, code, words
         if self._stop:
             return Exit.INTERRUPTED, "interrupted", f"stopped; {rows.num_rows} rows were kept in {self.out}"
         if not summary["valid"]:
@@ -277,6 +278,14 @@ class Bench:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _disk_words(error: OSError, out: Path, rows: int) -> str:
-    what = "the disk is full" if error.errno == errno.ENOSPC else f"writing failed ({error.strerror})"
-    return f"{what} at {out}: the run was stopped and {rows} rows written before are kept. Free space, then run again."
+def write_failure(error: OSError, out: Path, rows: int = 0) -> tuple[str, str]:
+    """(code, words) for results that could not be written."""
+    if error.errno == errno.ENOSPC:
+        code, what = "disk_full", "the disk is full"
+    else:
+        code, what = "write_error", f"writing failed ({error.strerror})"
+    kept = f"{rows} rows written before are kept" if rows else "nothing was measured"
+    return (
+        code,
+        f"{what} at {out}: the run was stopped and {kept}. Free space or choose another folder, then run again.",
+    )

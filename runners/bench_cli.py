@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from runners.bench import Bench, Exit
+from runners.bench import Bench, Exit, write_failure
 from runners.load.report import table
 from runners.progress import BarProgress, JsonProgress
 from runners.spec import Account, Arrivals, Dialect, Load, Power, RunSpec, Slo, SpecError, Target, Timeouts, Workload
@@ -128,9 +128,7 @@ def run(args: argparse.Namespace) -> int:
         progress.end(Exit.USAGE, False, "usage", str(error))
         return Exit.USAGE
     except OSError as error:
-        progress.end(
-            Exit.INVALID, False, "write_error", f"{args.out}: {error.strerror}; free space or choose another --out"
-        )
+        progress.end(Exit.INVALID, False, *write_failure(error, args.out))
         return Exit.INVALID
     if bench.summary is not None and args.progress == "bar":
         print(table(bench.summary))

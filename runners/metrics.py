@@ -6,7 +6,7 @@ newer one.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import floor, isfinite, log10
+from math import isfinite
 
 DEFINITIONS_VERSION = 1
 
@@ -233,9 +233,9 @@ def significant(value: float, digits: int = 3) -> str:
         return "–"
     if value == 0:
         return "0"
-    decimals = max(0, digits - 1 - floor(log10(abs(value))))
-    rounded = round(value, digits - 1 - floor(log10(abs(value))))
-    return f"{rounded:,.{min(decimals, 12)}f}".replace(",", _THIN_SPACE)
+    exponent = int(f"{value:.{digits - 1}e}".split("e")[1])  # after rounding: 9.999 is 10.0
+    decimals = digits - 1 - exponent
+    return f"{round(value, decimals):,.{min(max(decimals, 0), 12)}f}".replace(",", _THIN_SPACE)
 
 
 def display(value: float | None, unit: str) -> tuple[str, str]:

@@ -6,10 +6,8 @@
 What a run is like (levels, lengths, times, failures, energy, price, SLO) is a ``Plan``.
 """
 
-import hashlib
 import io
 import itertools
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,9 +18,13 @@ from django.core.files.base import ContentFile
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
-from observatory.runs.models import Measurement, Run, Stage
+from observatory.runs.ingest import store_stages
+from observatory.runs.models import Run
+from observatory.runs.spec import fingerprint, setup
+from runners.load.records import SCHEMA
+from runners.load.summary import summarise
 from runners.metrics import DEFINITIONS_VERSION
-from runners.spec import Account, Load, RunSpec, Target, Workload
+from runners.spec import RunSpec
 from tests.simulation import (
     MONOTONIC_START_NS,
     NS,
@@ -31,7 +33,7 @@ from tests.simulation import (
     power_rows,
     progress_series,
     request_rows,
-    stage_summary,
+    stage_summaries,
 )
 
 _count = itertools.count(1)
@@ -69,16 +71,16 @@ def benchmark(
 def queued_run(of: Benchmark | None = None, plan: Plan | None = None, **fields: Any) -> Run:
     plan = plan or Plan()
     of = of or benchmark(plan=plan)
-    spec = _spec(of, plan).to_json()
+    asked = plan.spec(of.deployment.endpoint.url, of.deployment.endpoint.model)
     deployment = of.deployment
     return Run.objects.create(
         benchmark=of,
         deployment=deployment,
         endpoint=deployment.endpoint,
         trigger=fields.pop("trigger", Run.Trigger.PAGE),
-        spec=spec,
-        spec_sha256=hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest(),
-        setup=_snapshot(deployment),
+        spec=asked.to_json(),
+        spec_sha256=fingerprint(asked),
+        setup=setup(of),
         **fields,
     )
 
@@ -105,9 +107,9 @@ def running_run(of: Benchmark | None = None, plan: Plan | None = None, fraction:
 
 
 def finished_run(of: Benchmark | None = None, plan: Plan | None = None, **fields: Any) -> Run:
-    """Valid, with summary, stages, measurements, request rows and, unless ``plan.energy`` is empty, power samples."""
+    """Ended by itself, with summary, stages, measurements, request rows and, where it has energy, power samples."""
     plan = plan or Plan()
-    run = queued_run(of, plan, **{"status": Run.Status.FINISHED, "valid": True, **fields})
+    run = queued_run(of, plan, **{"status": Run.Status.FINISHED, **fields})
     rows, windows = request_rows(plan)
     _keep(run, plan, rows, windows)
     return run
@@ -115,37 +117,47 @@ def finished_run(of: Benchmark | None = None, plan: Plan | None = None, **fields
 
 def invalid_run(of: Benchmark | None = None, plan: Plan | None = None) -> Run:
     """Finished, but its numbers may not be used: most requests failed."""
-    plan = replace(plan or Plan(), levels=(4,), failures=70)
-    words = "70 of 120 requests failed. Look at the failures by class, mend the server and run again."
-    return finished_run(of, plan, valid=False, reason_code="too_many_failures", reason=words)
+    run = finished_run(of, replace(plan or Plan(), levels=(4,), failures=70))
+    first = run.summary["reasons"][0]
+    Run.objects.filter(pk=run.pk).update(reason_code=first["code"], reason=first["text"])
+    run.refresh_from_db()
+    return run
 
 
 def lost_run(of: Benchmark | None = None, plan: Plan | None = None) -> Run:
-    """The worker vanished in the second stage: rows are kept, there is no summary."""
+    """The worker vanished in the second stage; what it had written was summed up."""
     plan = replace(plan or Plan(), levels=(1, 2))
     run = queued_run(
         of,
         plan,
         status=Run.Status.LOST,
+        valid=False,
         epoch=1,
         lease_owner="bench@load-1",
-        reason_code="lease_expired",
-        reason="The worker bench@load-1 fell silent at 09:31:12 UTC. What it had written is kept.",
+        reason_code="worker_lost",
+        reason="The worker fell silent while it measured. What it had stored is kept; nothing was sent again. "
+        "Check the load host, then start a new run.",
         started_at=_START,
         ended_at=_START + timedelta(seconds=130),
         progress_series=progress_series(plan, 0.6),
     )
-    rows, _ = request_rows(plan)
-    run.requests_file.save(f"{run.pk}/requests.parquet", _parquet(rows.slice(0, 170)))
+    rows = request_rows(plan)[0].slice(0, plan.requests + plan.requests // 3)
+    run.summary = summarise(rows, RunSpec.from_json(run.spec))
+    run.summary["valid"] = False
+    interrupted = {"code": "interrupted", "text": "The run did not reach its end; these are the rows kept."}
+    run.summary["reasons"].insert(0, interrupted)
+    run.summary["stages"][-1]["verdict"] = "interrupted"
+    run.definitions_version = DEFINITIONS_VERSION
+    run.requests_file.save(f"{run.pk}/requests.parquet", _parquet(rows))
+    store_stages(run, run.summary)
     return run
 
 
 def cancelled_run(of: Benchmark | None = None, plan: Plan | None = None) -> Run:
-    """Stopped by its user in the second of two stages, which is kept as interrupted."""
-    plan = replace(plan or Plan(), levels=(1, 2))
-    run = finished_run(of, plan, status=Run.Status.CANCELLED, valid=False, reason_code="cancelled")
-    run.stages.filter(index=1).update(verdict="interrupted", ok=40, not_sent=78, cancelled=2)
-    run.reason = "Cancelled by its user. The requests that had ended are kept."
+    """Stopped by its user in the second stage, of which the requests that had ended are kept."""
+    run = lost_run(of, plan)
+    run.status, run.reason_code = Run.Status.CANCELLED, "cancelled"
+    run.reason = "Cancelled by its user. What had been measured is kept."
     run.save()
     return run
 
@@ -165,91 +177,35 @@ def failed_run(of: Benchmark | None = None, plan: Plan | None = None) -> Run:
 
 
 def _keep(run: Run, plan: Plan, rows: pa.Table, windows: list[tuple[int, int]]) -> None:
-    stages = [stage_summary(plan, index, rows, window) for index, window in enumerate(windows)]
+    power = power_rows(plan, windows)
     seconds = (windows[-1][1] - windows[0][0]) / NS
     run.started_at, run.ended_at = _START, _START + timedelta(seconds=seconds)
     run.definitions_version = DEFINITIONS_VERSION
-    run.summary = _summary(run, plan, stages)
+    run.summary = _summary(run, plan, stage_summaries(plan, RunSpec.from_json(run.spec), rows, power))
+    run.valid = run.summary["valid"]
     run.progress_series = progress_series(plan, 1.0)
     run.requests_file.save(f"{run.pk}/requests.parquet", _parquet(rows), save=False)
     if plan.energy:
-        run.power_file.save(f"{run.pk}/power.parquet", _parquet(power_rows(plan, windows)), save=False)
+        run.power_file.save(f"{run.pk}/power.parquet", _parquet(power), save=False)
     run.save()
-    for stage in stages:
-        _store(run, stage)
-
-
-def _store(run: Run, stage: dict[str, Any]) -> None:
-    copied = ("index", "verdict", "reasons", "planned", "ok", "failed", "cancelled", "not_sent", "failures")
-    row = Stage.objects.create(
-        run=run,
-        load_kind=stage["load"]["kind"],
-        load_value=stage["load"]["value"],
-        window_kind=stage["window"]["kind"],
-        window_s=stage["window"]["seconds"],
-        energy=stage["energy"],
-        cost=stage["cost"],
-        **{name: stage[name] for name in copied},
-    )
-    for metric, numbers in stage["metrics"].items():
-        for statistic in ("mean", "p50", "p90", "p95", "p99", "min", "max"):
-            if numbers.get(statistic) is not None:
-                bounds = {"low": numbers["low"], "high": numbers["high"]} if statistic == "mean" else {}
-                common = {"n": numbers["n"], "mark": numbers["mark"], "value": numbers[statistic]}
-                Measurement.objects.create(run=run, stage=row, metric=metric, statistic=statistic, **common, **bounds)
+    store_stages(run, run.summary)
 
 
 def _summary(run: Run, plan: Plan, stages: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "summary_version": 1,
-        "definitions_version": DEFINITIONS_VERSION,
-        "runner_version": "0.1.0",
-        "clock": "kernel",
-        "clock_anchor": {"monotonic_ns": MONOTONIC_START_NS, "utc": _START.isoformat()},
-        "started_at": _START.isoformat(),
-        "ended_at": run.ended_at.isoformat() if run.ended_at else None,
-        "environment": {
-            "host": "load-1",
-            "os": "Debian GNU/Linux 12",
-            "kernel": "6.1.0",
-            "cpu": "AMD EPYC 9354",
-            "cpu_count": 2,
-            "memory_gb": 8.0,
-            "python": "3.11.7",
-            "accelerators": [],
-            "driver": None,
-        },
-        "target": {**run.spec["target"], "engine": "llama.cpp", "engine_version": "b6000"},
-        "spec": run.spec,
-        "valid": run.valid,
-        "reasons": [] if run.valid else [{"code": run.reason_code, "text": run.reason}],
-        "power": power_facts(plan),
-        "stages": stages,
-    }
-
-
-def _spec(of: Benchmark, plan: Plan) -> RunSpec:
-    endpoint = of.deployment.endpoint
-    return RunSpec(
-        target=Target(url=endpoint.url, model=endpoint.model),
-        workload=Workload(input_tokens=plan.input_tokens, output_tokens=plan.output_tokens),
-        load=Load(levels=tuple(float(level) for level in plan.levels), requests=plan.requests),
-        slo=plan.slo,
-        account=Account(usd_per_hour=plan.usd_per_hour, price_source="rent" if plan.usd_per_hour else ""),
-        salt="a1b2c3",
+    environment = {"host": "load-1", "os": "Debian GNU/Linux 12", "cpu": "AMD EPYC 9354", "cpu_count": 2}
+    return summarise(
+        SCHEMA.empty_table(),
+        RunSpec.from_json(run.spec),
+        stages,
+        runner_version="0.1.0",
+        clock="kernel",
+        clock_anchor={"monotonic_ns": MONOTONIC_START_NS, "utc": _START.isoformat()},
+        started_at=_START.isoformat(),
+        ended_at=run.ended_at.isoformat() if run.ended_at else None,
+        environment={**environment, "memory_gb": 8.0, "python": "3.11.7", "accelerators": [], "driver": None},
+        target={**run.spec["target"], "engine": "llama.cpp", "engine_version": "b6000"},
+        power=power_facts(plan),
     )
-
-
-def _snapshot(deployment: Deployment) -> dict[str, Any]:
-    return {
-        "name": deployment.name,
-        "engine": deployment.engine,
-        "engine_version": deployment.engine_version,
-        "precision": deployment.precision,
-        "hardware": deployment.hardware,
-        "tensor_parallel": deployment.tensor_parallel,
-        "usd_per_hour": None if deployment.usd_per_hour is None else float(deployment.usd_per_hour),
-    }
 
 
 def _parquet(table: pa.Table) -> ContentFile:

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from observatory.compare.samples import stage_samples
 from runners.load.records import SCHEMA
-from runners.metrics import PERCENTILE_MIN_N
-from runners.spec import Slo
+from runners.load.rows import Window
+from runners.load.summary import Client, summarise_stage
+from runners.metrics import Mark
+from runners.power.devices import Device, Layer
+from runners.power.energy import window_ledger
+from runners.power.samples import SCHEMA as POWER_SCHEMA
+from runners.spec import Account, Load, RunSpec, Slo, Target, Workload
 
 NS = 1_000_000_000
 MONOTONIC_START_NS = 5_000 * NS
-
-POWER_SCHEMA = pa.schema(
-    [("t_ns", pa.int64()), ("device", pa.string()), ("power_mw", pa.int64()), ("energy_mj", pa.int64())]
-)
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,24 @@ class Plan:
     failures: int = 0
     energy: str = "measured"
     usd_per_hour: float | None = 2.4
+    pue: float | None = None
     slo: Slo = field(default_factory=Slo)
     client_limited: Sequence[float] = ()
     seed: int = 0
+
+    def spec(self, url: str = "http://127.0.0.1:8080", model: str = "smollm2-135m") -> RunSpec:
+        return RunSpec(
+            target=Target(url=url, model=model),
+            workload=Workload(input_tokens=self.input_tokens, output_tokens=self.output_tokens),
+            load=Load(levels=tuple(float(level) for level in self.levels), requests=self.requests),
+            slo=self.slo,
+            account=Account(
+                usd_per_hour=self.usd_per_hour,
+                price_source="rent, list price" if self.usd_per_hour else "",
+                pue=self.pue,
+            ),
+            salt="a1b2c3",
+        )
 
 
 def request_rows(plan: Plan) -> tuple[pa.Table, list[tuple[int, int]]]:
@@ -106,155 +121,62 @@ def _request(
 
 def power_rows(plan: Plan, windows: Sequence[tuple[int, int]]) -> pa.Table:
     """Ten samples a second of one GPU and the CPU package (the CPU alone when modelled)."""
-    devices = {"gpu0": (90.0, 180.0), "cpu-package0": (12.0, 30.0)} if plan.energy == "measured" else {"cpu": (6, 22)}
+    watts = {"gpu0": (90.0, 180.0), "cpu-package0": (12.0, 30.0), "cpu": (6.0, 22.0)}
     generator = np.random.default_rng(plan.seed + 1)
-    rows, energy_mj = [], dict.fromkeys(devices, 0.0)
+    rows, energy_mj = [], dict.fromkeys(watts, 0.0)
     for t_ns in range(windows[0][0] - 3 * NS, windows[-1][1] + NS, NS // 10):
         busy = any(start <= t_ns <= end for start, end in windows)
-        for device, (idle_w, busy_w) in devices.items():
-            power_mw = 1000 * (busy_w if busy else idle_w) * generator.normal(1, 0.03)
-            energy_mj[device] += power_mw / 10
-            rows.append(
-                {"t_ns": t_ns, "device": device, "power_mw": int(power_mw), "energy_mj": int(energy_mj[device])}
-            )
+        for device in _devices(plan):
+            power_mw = 1000 * watts[device.id][busy] * generator.normal(1, 0.03)
+            energy_mj[device.id] += power_mw / 10
+            counter = energy_mj[device.id] if device.counter else None
+            row = {"t_ns": t_ns, "device": device.id, "layer": device.layer, "energy_mj": counter}
+            rows.append(row | {"power_mw": None if device.id == "cpu-package0" else power_mw})
     return pa.Table.from_pylist(rows, schema=POWER_SCHEMA)
 
 
-def power_facts(plan: Plan) -> dict[str, Any] | None:
-    if not plan.energy:
-        note = {"code": "no_source", "text": "No power source was found: NVML and RAPL cannot be read on this machine."}
-        return {"source": "none", "mark": None, "devices": [], "notes": [note], "idle_w": None, "idle_mark": None}
-    devices = [{"id": "gpu0", "name": "H100 SXM", "layer": "accelerator"}]
-    devices.append({"id": "cpu-package0", "name": "CPU package", "layer": "cpu"})
+def _devices(plan: Plan) -> list[Device]:
     if plan.energy == "modelled":
-        devices = [{"id": "cpu", "name": "CPU by utilisation", "layer": "cpu"}]
+        reading = "CPU utilisation between 6 W idle and 22 W busy"
+        model = {"update_ms": 100.0, "gain_low": 0.5, "gain_high": 1.5, "gain_source": "a model, not a meter"}
+        return [Device("cpu", "CPU", Layer.CPU, "estimate", Mark.MODELLED, reading=reading, counter=False,
+                       power_column="power_mw", **model)]  # fmt: skip
+    meter = {"update_ms": 100.0, "gain_low": 0.95, "gain_high": 1.05, "gain_source": "data sheet: 5 %"}
+    gpu = Device("gpu0", "NVIDIA H100", Layer.ACCELERATOR, "nvml", Mark.MEASURED, reading="energy counter of NVML",
+                 power_column="power_mw", power_window_ms=25.0, **meter)  # fmt: skip
+    cpu = Device("cpu-package0", "CPU package 0", Layer.CPU, "rapl", Mark.MEASURED, reading="RAPL package", **meter)
+    return [gpu, cpu] if plan.energy else []
+
+
+def power_facts(plan: Plan) -> dict[str, Any]:
+    """What the sampler says of itself."""
+    none = {"code": "no_source", "text": "No power source was found: NVML and RAPL cannot be read on this machine."}
+    source = {"measured": "nvml+rapl", "modelled": "estimate", "": "none"}[plan.energy]
     return {
-        "source": "nvml" if plan.energy == "measured" else "estimate",
-        "mark": plan.energy,
-        "devices": devices,
-        "notes": [],
-        "idle_w": 102.0 if plan.energy == "measured" else 6.0,
-        "idle_mark": plan.energy,
+        "source": source,
+        "mark": plan.energy or None,
+        "devices": [device.to_json() for device in _devices(plan)],
+        "notes": [] if plan.energy else [none],
+        "idle_w": {"measured": 102.0, "modelled": 6.0, "": None}[plan.energy],
+        "idle_mark": plan.energy or None,
     }
 
 
-def stage_summary(plan: Plan, index: int, rows: pa.Table, window: tuple[int, int]) -> dict[str, Any]:
-    level, seconds = plan.levels[index], (window[1] - window[0]) / NS
-    limited, ok = level in plan.client_limited, plan.requests - plan.failures
-    failures = {"http_error": {"count": plan.failures, "example": 'HTTP 503: {"error": "overloaded"}'}}
-    energy = _ledger(plan, level, seconds)
-    lag = {"code": "lag", "text": "The client sent 4.1 ms late at p99: more than a tenth of TTFT."}
-    return {
-        "index": index,
-        "load": {"kind": "concurrency", "value": level},
-        "verdict": "client_limited" if limited else "ok",
-        "reasons": [lag] if limited else [],
-        "planned": plan.requests,
-        "ok": ok,
-        "failed": plan.failures,
-        "cancelled": 0,
-        "not_sent": 0,
-        "failures": failures if plan.failures else {},
-        "flags": {},
-        "window": {"kind": "steady", "start_ns": window[0], "end_ns": window[1], "seconds": seconds},
-        "metrics": _metrics(plan, index, rows, seconds, energy),
-        "energy": energy,
-        "cost": {"usd_per_hour": plan.usd_per_hour, "basis": "rent", "source": "rent, list price"}
-        if plan.usd_per_hour
-        else None,
-    }
+def stage_summaries(plan: Plan, spec: RunSpec, rows: pa.Table, power: pa.Table) -> list[dict[str, Any]]:
+    """The stages as the instrument itself sums them up."""
+    facts = power_facts(plan)
 
+    def ledger(window: Window) -> dict[str, Any]:
+        idle_w = facts["idle_w"]
+        return window_ledger(
+            power, window.start_ns, window.end_ns, description=facts, pue=plan.pue, pue_source="site", idle_w=idle_w
+        )
 
-def _metrics(plan: Plan, index: int, rows: pa.Table, seconds: float, energy: dict[str, Any] | None) -> dict[str, Any]:
-    samples = stage_samples(rows, index)
-    ok = samples["ttft_ms"].size
-    metrics = {key: _distribution(values) for key, values in samples.items() if values.size}
-    metrics["itl_ms"] = metrics.get("event_gap_ms", _rate(None, 0))
-    metrics["input_tokens"] = _distribution(np.full(ok, float(plan.input_tokens)))
-    metrics["output_tokens"] = _distribution(np.full(ok, float(plan.output_tokens)))
-    per_s, out_per_s = ok / seconds, ok * plan.output_tokens / seconds
-    total_per_s = out_per_s + ok * plan.input_tokens / seconds
-    rates: dict[str, float | None] = {
-        "request_per_s": per_s,
-        "output_tokens_per_s": out_per_s,
-        "input_tokens_per_s": total_per_s - out_per_s,
-        "total_tokens_per_s": total_per_s,
-        "success_share": 100 * ok / plan.requests,
-        "achieved_concurrency": float(plan.levels[index]) * 0.99,
-    }
-    if plan.slo.bounds():
-        good = np.ones(ok, bool)
-        for key, bound in plan.slo.bounds().items():
-            good &= samples[key] <= bound
-        rates |= {"goodput_per_s": good.sum() / seconds, "goodput_share": 100 * good.sum() / plan.requests}
-    if energy and ok:
-        rates |= {
-            "power_w": energy["it_j"] / seconds,
-            "wh_per_query": energy["it_j"] / 3600 / ok,
-            "j_per_output_token": energy["it_j"] / (ok * plan.output_tokens),
-            "j_per_total_token": energy["it_j"] / (total_per_s * seconds),
-        }
-    if plan.usd_per_hour and ok:
-        rates |= {
-            "usd_per_mtok_output": plan.usd_per_hour / (out_per_s * 0.0036),
-            "usd_per_mtok_total": plan.usd_per_hour / (total_per_s * 0.0036),
-            "usd_per_query": plan.usd_per_hour * seconds / 3600 / ok,
-        }
-    energy_keys = ("power_w", "wh_per_query", "j_per_output_token", "j_per_total_token")
-    for key, value in rates.items():
-        metrics[key] = _rate(value, ok, plan.energy if key in energy_keys else "measured")
-    return metrics
-
-
-def _distribution(values: np.ndarray) -> dict[str, Any]:
-    mean, n = float(values.mean()), values.size
-    half = 1.96 * float(values.std()) / n**0.5
-    found: dict[str, Any] = {"mean": mean, "low": mean - half, "high": mean + half, "n": n, "mark": "measured"}
-    for name in ("p50", "p90", "p95", "p99"):
-        found[name] = float(np.percentile(values, float(name[1:]))) if n >= PERCENTILE_MIN_N[name] else None
-    return found | {"min": float(values.min()), "max": float(values.max())}
-
-
-def _rate(value: float | None, n: int, mark: str = "measured") -> dict[str, Any]:
-    empty = dict.fromkeys(("p50", "p90", "p95", "p99", "min", "max"))
-    bounds = {"low": None, "high": None} if value is None else {"low": value * 0.985, "high": value * 1.015}
-    return {"mean": None if value is None else float(value), **bounds, **empty, "n": n, "mark": mark}
-
-
-def _ledger(plan: Plan, level: float, seconds: float) -> dict[str, Any] | None:
-    if not plan.energy:
-        return None
-    measured = plan.energy == "measured"
-    parts = [("accelerator", "Accelerators", 180.0, "nvml"), ("cpu", "CPU package", 30.0, "rapl")]
-    layers = [
-        {
-            "layer": layer,
-            "label": label,
-            "energy_j": watts * seconds,
-            "low_j": watts * seconds * 0.95,
-            "high_j": watts * seconds * 1.05,
-            "mark": plan.energy,
-            "method": "counter" if measured else "model",
-            "source": source if measured else "estimate",
-            "note": "" if measured else "CPU power from utilisation: 6 W idle, 22 W busy.",
-        }
-        for layer, label, watts, source in (parts if measured else parts[1:])
-    ]
-    it_j = sum(layer["energy_j"] for layer in layers)
-    gpu_j = 180.0 * seconds
-    instrument = {"device": "gpu0", "counter_j": gpu_j, "integral_j": gpu_j * 1.01, "ratio": 0.99, "verdict": "agree"}
-    return {
-        "window_s": seconds,
-        "short": seconds < 30,
-        "layers": layers,
-        "narrow_j": gpu_j if measured else None,
-        "it_j": it_j,
-        "full_j": None,
-        "boundary": "accelerator+cpu" if measured else "cpu",
-        "mark": plan.energy,
-        "instruments": [instrument] if measured else [],
-        "reasons": [{"code": "no_pue", "text": "The site has no PUE, so the full boundary is unknown."}],
-    }
+    return [
+        summarise_stage(rows, index, spec, client=Client(busy_share=0.97 if level in plan.client_limited else 0.2),
+                        ledger_of=ledger if plan.energy else None)
+        for index, level in enumerate(plan.levels)
+    ]  # fmt: skip
 
 
 def progress_series(plan: Plan, fraction: float) -> list[dict[str, Any]]:

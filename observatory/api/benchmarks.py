@@ -1,7 +1,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from ninja import Field, PatchDict, Query, Router, Schema
+from ninja import Field, PatchDict, Query, Router, Schema, Status
 
 from observatory.api.auth import Request
 from observatory.api.errors import Fault, refused
@@ -81,7 +81,7 @@ def benchmarks(request: Request, page: Query[Page]) -> Any:
 
 @router.post("", response={201: BenchmarkOut, **ERRORS, **CONFLICT, **BAD_BODY})
 def create_benchmark(request: Request, payload: BenchmarkIn) -> Any:
-    return 201, store(Benchmark(created_by=request.auth), payload.model_dump(), _save)
+    return Status(201, store(Benchmark(created_by=request.auth), payload.model_dump(), _save))
 
 
 @router.get("/{key}", response={200: BenchmarkOut, **ERRORS, **NOT_FOUND})
@@ -98,7 +98,7 @@ def change_benchmark(request: Request, key: PathKey, payload: PatchDict[Benchmar
 @router.delete("/{key}", response={204: None, **ERRORS, **NOT_FOUND, **CONFLICT})
 def delete_benchmark(request: Request, key: PathKey) -> Any:
     remove(get(Benchmark.objects.all(), key))
-    return 204, None
+    return Status(204, None)
 
 
 def _save(item: Benchmark) -> None:

@@ -1,7 +1,7 @@
 from decimal import Decimal
 from typing import Annotated, Any
 
-from ninja import Field, PatchDict, Query, Router, Schema
+from ninja import Field, PatchDict, Query, Router, Schema, Status
 
 from observatory.api.auth import Request, require_staff
 from observatory.api.records import get, remove, store
@@ -73,7 +73,7 @@ def deployments(request: Request, page: Query[Page]) -> Any:
 def create_deployment(request: Request, payload: DeploymentIn) -> Any:
     """Staff only."""
     require_staff(request)
-    return 201, store(Deployment(), _exact(payload.model_dump()))
+    return Status(201, store(Deployment(), _exact(payload.model_dump())))
 
 
 @router.get("/{key}", response={200: DeploymentOut, **ERRORS, **NOT_FOUND})
@@ -93,7 +93,7 @@ def delete_deployment(request: Request, key: PathKey) -> Any:
     """Staff only."""
     require_staff(request)
     remove(get(Deployment.objects.all(), key))
-    return 204, None
+    return Status(204, None)
 
 
 def _exact(values: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from ninja import Field, PatchDict, Query, Router, Schema
+from ninja import Field, PatchDict, Query, Router, Schema, Status
 
 from observatory.api.auth import Request, require_staff
 from observatory.api.records import get, remove, store
@@ -52,7 +52,7 @@ def endpoints(request: Request, page: Query[Page]) -> Any:
 def create_endpoint(request: Request, payload: EndpointIn) -> Any:
     """Staff only."""
     require_staff(request)
-    return 201, store(Endpoint(created_by=request.auth), payload.model_dump())
+    return Status(201, store(Endpoint(created_by=request.auth), payload.model_dump()))
 
 
 @router.get("/{key}", response={200: EndpointOut, **ERRORS, **NOT_FOUND})
@@ -72,4 +72,4 @@ def delete_endpoint(request: Request, key: PathKey) -> Any:
     """Staff only."""
     require_staff(request)
     remove(get(Endpoint.objects.all(), key))
-    return 204, None
+    return Status(204, None)

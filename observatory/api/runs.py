@@ -3,7 +3,7 @@ from typing import Annotated, Any
 
 from django.db.models import QuerySet
 from django.http import FileResponse
-from ninja import Field, FilterLookup, FilterSchema, Query, Router, Schema
+from ninja import Field, FilterLookup, FilterSchema, Query, Router, Schema, Status
 
 from observatory.api.auth import Request
 from observatory.api.errors import Fault, Problem, refused
@@ -15,6 +15,7 @@ from observatory.api.shapes import (
     NOT_FOUND,
     Count,
     Input,
+    Instant,
     Key,
     Line,
     Listed,
@@ -116,8 +117,8 @@ class RunFilter(FilterSchema):
     benchmark_id: Key | None = None
     deployment_id: Key | None = None
     endpoint_id: Key | None = None
-    queued_from: Annotated[datetime | None, FilterLookup("queued_at__gte")] = None
-    queued_before: Annotated[datetime | None, FilterLookup("queued_at__lt")] = None
+    queued_from: Annotated[Instant | None, FilterLookup("queued_at__gte")] = None
+    queued_before: Annotated[Instant | None, FilterLookup("queued_at__lt")] = None
 
 
 class MeasurementFilter(FilterSchema):
@@ -153,7 +154,7 @@ def start_run(request: Request, payload: RunIn) -> Any:
         raise refused([Fault(field="benchmark_id", problem=str(error))]) from None
     woken = dispatch.publish(run)
     started = StartedOut.from_orm(run)
-    return 201, started.model_copy(update={"notice": "" if woken else _WAITS})
+    return Status(201, started.model_copy(update={"notice": "" if woken else _WAITS}))
 
 
 @router.get("/{key}", response={200: RunDetailOut, **ERRORS, **NOT_FOUND})

@@ -1,7 +1,7 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from ninja import Field, PatchDict, Query, Router, Schema
+from ninja import Field, PatchDict, Query, Router, Schema, Status
 
 from observatory.api.auth import Request
 from observatory.api.errors import Fault, refused
@@ -56,7 +56,7 @@ def schedules(request: Request, page: Query[Page]) -> Any:
 
 @router.post("", response={201: ScheduleOut, **ERRORS, **CONFLICT, **BAD_BODY})
 def create_schedule(request: Request, payload: ScheduleIn) -> Any:
-    return 201, store(Schedule(created_by=request.auth), payload.model_dump(), _save)
+    return Status(201, store(Schedule(created_by=request.auth), payload.model_dump(), _save))
 
 
 @router.get("/{key}", response={200: ScheduleOut, **ERRORS, **NOT_FOUND})
@@ -74,7 +74,7 @@ def change_schedule(request: Request, key: PathKey, payload: PatchDict[ScheduleI
 def delete_schedule(request: Request, key: PathKey) -> Any:
     """Runs that it started stay."""
     remove(get(Schedule.objects.all(), key))
-    return 204, None
+    return Status(204, None)
 
 
 @router.get("/{key}/occurrences", response={200: Listed[OccurrenceOut], **ERRORS, **NOT_FOUND})

@@ -1,10 +1,11 @@
 """What all addresses share: kinds of values, pages of a list, errors in the description of the API."""
 
-from typing import Annotated, Generic, TypeVar
+from datetime import UTC, datetime
+from typing import Annotated, Any, Generic, TypeVar
 
 from django.db.models import QuerySet
 from ninja import Path, Schema
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from observatory.api.errors import Error
 
@@ -23,6 +24,23 @@ NOT_FOUND = {404: Error}
 CONFLICT = {409: Error}
 STAFF = {403: Error}
 BAD_BODY = {400: Error}
+
+
+def _text_of_time(value: Any) -> Any:
+    if isinstance(value, str) and "-" not in value[1:]:
+        raise ValueError("give a date and time such as 2026-11-12T09:30:00Z")
+    return value
+
+
+def _in_utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("give a year between 2 and 9998") from None
+
+
+#: A moment with its offset from UTC. (pydantic alone would also take bare numbers, as seconds since 1970.)
+Instant = Annotated[AwareDatetime, BeforeValidator(_text_of_time), AfterValidator(_in_utc)]
 
 
 class Input(Schema):

@@ -3,6 +3,7 @@
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, URLResolver, path, re_path
 from django.views.decorators.csrf import csrf_exempt
+from django.views.generic import RedirectView
 
 from observatory.api import errors
 from observatory.api.root import api
@@ -13,4 +14,8 @@ def nothing_here(request: HttpRequest) -> HttpResponse:
     return api.on_exception(request, errors.NO_SUCH_ADDRESS)
 
 
-urlpatterns: list[URLPattern | URLResolver] = [path("", api.urls), re_path("", nothing_here)]
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", RedirectView.as_view(url="docs")),
+    path("", api.urls),
+    re_path("", nothing_here),
+]

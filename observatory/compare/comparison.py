@@ -45,7 +45,9 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Cell:
-    """``delta``, its interval and ``ratio`` are against the baseline; ``reason`` says why nothing is decided."""
+    """``delta``, its interval and ``ratio`` are against the baseline; ``reason`` says why it has no interval
+    or may not decide; without one, no clear difference means that the interval includes 0.
+    """
 
     number: Number | None
     verdict: Verdict | None = None
@@ -130,7 +132,7 @@ def _cell(metric: Metric, statistic: str, base: StageResult, other: StageResult,
         low=low,
         high=high,
         ratio=second.value / first.value if first.value else None,
-        reason=doubt or ("" if interval and _excludes_zero(interval) else "the interval of the difference includes 0"),
+        reason=doubt,
     )
 
 
@@ -173,7 +175,7 @@ def _notes(stages: Sequence[StageResult], rows: Sequence[Row]) -> tuple[str, ...
     decided = sum(cell.low is not None for row in rows for cell in row.cells)
     notes = [
         "Intervals (95 %) cover the spread between the requests of these runs, not what changes from run to run. "
-        "Repeat both runs before acting on a small difference."
+        "Repeat both runs before acting on a small difference. No clear difference: the interval includes 0."
     ]
     if decided > 1:
         notes.append(

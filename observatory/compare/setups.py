@@ -28,7 +28,11 @@ def _flatten(setup: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]
         if isinstance(value, Mapping):
             fields += _flatten(value, f"{path}.")
         elif isinstance(value, list | tuple):
-            fields.append((path, ", ".join(str(item) for item in value) or None))
+            fields.append((path, ", ".join(_text(item) for item in value) or None))
         else:
-            fields.append((path, None if value == "" else value))
+            fields.append((path, None if value in ("", None) else value))
     return fields
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

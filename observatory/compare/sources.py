@@ -1,15 +1,17 @@
 """Stored stages as input of a comparison: the only place of this room that reads models and files."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from django.db.models.fields.files import FieldFile
 
-from observatory.compare.samples import stage_samples
+from observatory.compare.rates import with_intervals
+from observatory.compare.samples import stage_rows, stage_samples
 from observatory.compare.stages import Number, StageResult
-from observatory.runs.models import Measurement, Run, Stage
+from observatory.runs.models import Run, Stage
+from runners.load.rows import StageRows
 
 
 def read_rows(file: FieldFile, columns: list[str] | None = None) -> pa.Table | None:
@@ -23,13 +25,35 @@ def read_rows(file: FieldFile, columns: list[str] | None = None) -> pa.Table | N
         return None
 
 
-def stage_numbers(measurements: Iterable[Measurement]) -> dict[tuple[str, str], Number]:
-    return {(m.metric, m.statistic): Number(m.value, m.low, m.high, m.n, m.mark) for m in measurements}
+def stage_numbers(stage: Stage, rows: StageRows | None) -> dict[tuple[str, str], Number]:
+    """All stored statistics by (metric, statistic); rates get an interval from the raw rows."""
+    stored = {(m.metric, m.statistic): Number(m.value, m.low, m.high, m.n, m.mark) for m in stage.measurements.all()}
+    return with_intervals(stored, rows, _window(stage), slo_bounds(stage.run))
+
+
+def slo_bounds(run: Run) -> dict[str, float]:
+    """The bounds that were asked for, by metric."""
+    return {metric: bound for metric, bound in run.spec.get("slo", {}).items() if bound is not None}
+
+
+def _window(stage: Stage) -> Mapping[str, Any] | None:
+    """The window's stamps, which only the summary keeps."""
+    stages: list[Mapping[str, Any]] = (stage.run.summary or {}).get("stages", [])
+    return next((part.get("window") for part in stages if part.get("index") == stage.index), None)
+
+
+def numbers_are_valid(run: Run) -> bool:
+    """Whether a sound stage of the run may be used: a finished run is not spoilt by another of its stages."""
+    if run.valid or run.status != Run.Status.FINISHED:
+        return bool(run.valid)
+    reasons = (run.summary or {}).get("reasons") or [{}]
+    return all(str(reason.get("code", "")).startswith("stage_") for reason in reasons)
 
 
 def stage_result(stage: Stage, label: str, rows: pa.Table | None = None) -> StageResult:
     """``rows`` are the run's raw request rows; without them percentiles have no interval of the difference."""
     run = stage.run
+    own = None if rows is None else stage_rows(rows, stage.index)
     workload: Mapping[str, Any] = run.spec.get("workload", {})
     energy: Mapping[str, Any] = stage.energy or {}
     return StageResult(
@@ -38,19 +62,19 @@ def stage_result(stage: Stage, label: str, rows: pa.Table | None = None) -> Stag
         stage_index=stage.index,
         load_kind=stage.load_kind,
         load_value=stage.load_value,
-        run_valid=run.valid,
+        run_valid=numbers_are_valid(run),
         run_reason=run.reason,
         verdict=stage.verdict,
         definitions_version=run.definitions_version,
         input_tokens=workload.get("input_tokens"),
         output_tokens=workload.get("output_tokens"),
-        slo={key: bound for key, bound in run.spec.get("slo", {}).items() if bound is not None},
+        slo=slo_bounds(run),
         energy_boundary=energy.get("boundary"),
         energy_mark=energy.get("mark"),
         energy_short=bool(energy.get("short")),
         price_basis=(stage.cost or {}).get("basis"),
-        numbers=stage_numbers(stage.measurements.all()),
-        samples={} if rows is None else stage_samples(rows, stage.index),
+        numbers=stage_numbers(stage, own),
+        samples={} if own is None else stage_samples(own),
         setup=run_setup(run),
     )
 

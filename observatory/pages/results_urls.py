@@ -1,24 +1,16 @@
 """Addresses of the run page and the compare page."""
 
-from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
 
-from observatory.runs.models import Run
-
-
-@login_required
-def run(request: HttpRequest, pk: int) -> HttpResponse:
-    return HttpResponse(get_object_or_404(Run, pk=pk).status)
-
-
-@login_required
-def compare(request: HttpRequest) -> HttpResponse:
-    return HttpResponse(", ".join(request.GET.getlist("run")))
-
+from observatory.pages import compare, run
+from observatory.pages.twins import paths
 
 urlpatterns: list[URLPattern] = [
-    path("runs/<int:pk>", run, name="run"),
-    path("compare", compare, name="compare"),
+    *paths("runs/<int:pk>", run.run, "run"),
+    path("runs/<int:pk>/chart/<slug:name>.json", run.chart, name="run-chart"),
+    path("runs/<int:pk>/progress", run.progress, name="run-progress"),
+    path("runs/<int:pk>/again", run.again, name="run-again"),
+    path("runs/<int:pk>/<slug:name>.parquet", run.raw_file, name="run-raw"),
+    *paths("compare", compare.compare, "compare"),
+    path("compare/chart/<slug:name>.json", compare.chart, name="compare-chart"),
 ]

@@ -122,7 +122,7 @@ def close(run: Run, ending: Ending, results: Results, end: Callable[..., bool] =
     """
     summary = results.summary or {}
     valid = ending.status is Run.Status.FINISHED and summary.get("valid") is True
-    code, text = (ending.code, ending.text) if ending.code or valid else _first_reason(summary)
+    code, text = (ending.code, ending.text) if ending.code or valid else _reasons(summary)
     with transaction.atomic():
         ended = end(
             run,
@@ -144,9 +144,10 @@ def close(run: Run, ending: Ending, results: Results, end: Callable[..., bool] =
     return ended
 
 
-def _first_reason(summary: dict[str, Any]) -> tuple[str, str]:
+def _reasons(summary: dict[str, Any]) -> tuple[str, str]:
+    """The first reason's code and the words of all."""
     reasons = summary.get("reasons") or [{}]
-    return str(reasons[0].get("code", "")), str(reasons[0].get("text", ""))
+    return str(reasons[0].get("code", "")), "; ".join(str(item.get("text", "")) for item in reasons)
 
 
 def store_stages(run: Run, summary: dict[str, Any]) -> None:

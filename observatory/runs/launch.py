@@ -110,7 +110,9 @@ def _own_end(instrument: Instrument) -> Ending:
     said = instrument.end or {}
     code, text = str(said.get("code") or ""), str(said.get("text") or "")
     match instrument.exit_status:
-        case 0 | 4:
+        case 0 | 4 if code in ("", "invalid"):
+            return Ending(Run.Status.FINISHED)  # the summary says why
+        case 4:
             return Ending(Run.Status.FINISHED, code, text)
         case 130:
             return Ending(Run.Status.LOST, "interrupted", text or "Something stopped the instrument from outside.")

@@ -3,7 +3,7 @@
 import json
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -19,6 +19,7 @@ CountTokens = Callable[[str], int]
 _MAX_TOKENS = 100_000_000
 _DETAIL_CHARS = 300
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_INFLATE_BYTES = 262_144
 _GZIP_WBITS = 47  # zlib or gzip, told by the header
 
 
@@ -140,6 +141,8 @@ class Answer:
         status = response.status
         if status is None:
             raise _Ended(self._exchange.outcome or Outcome.CLOSED_EARLY, self._exchange.detail)
+        if status == 204:
+            raise _Ended(Outcome.EMPTY, "204 No Content")
         if 200 <= status < 300:
             return
         if 300 <= status < 400:
@@ -170,15 +173,15 @@ class Answer:
         charset = re.search(r"charset=\"?([\w-]+)", content_type)
         if charset and charset[1] not in ("utf-8", "utf8", "us-ascii"):
             raise _Ended(Outcome.DECODE_ERROR, f"charset {charset[1]}: an event stream is UTF-8")
-        pieces = self._decoded()
+        body = self._exchange.response.body
         if not content_type:
             self._flag("content_type_missing")
-            content_type = "application/json" if _looks_whole(pieces) else "text/event-stream"
+            content_type = "application/json" if _looks_whole(body) else "text/event-stream"
         if "text/event-stream" in content_type:
-            self._read_stream(pieces)
+            self._read_stream()
         elif "json" in content_type:
-            self._read_whole(pieces)
-        elif pieces:
+            self._read_whole()
+        elif body:
             raise _Ended(Outcome.BAD_CONTENT_TYPE, f"content type {content_type}; an event stream was expected")
 
     def _check_end(self) -> None:
@@ -202,32 +205,33 @@ class Answer:
 
     # body
 
-    def _decoded(self) -> list[Read]:
-        """The body's pieces; gzip and deflate undone although they were not asked for."""
+    def _decoded(self) -> Iterator[Read]:
+        """The body in pieces of bounded size; gzip and deflate undone although they were not asked for."""
         response = self._exchange.response
         encoding = response.headers.get(b"content-encoding", b"identity").strip().lower()
         if encoding in (b"", b"identity"):
-            return response.body
+            yield from response.body
+            return
         if encoding not in (b"gzip", b"deflate", b"x-gzip"):
             raise _Ended(Outcome.DECODE_ERROR, f"content encoding {encoding.decode('latin-1')} was not asked for")
         self._flag("compressed")
-        inflater = zlib.decompressobj(_GZIP_WBITS)
-        total, pieces = 0, []
+        inflater, total = zlib.decompressobj(_GZIP_WBITS), 0
         for read, piece in response.body:
-            try:
-                data = inflater.decompress(piece, MAX_BODY_BYTES - total + 1)
-            except zlib.error as error:
-                raise _Ended(Outcome.DECODE_ERROR, f"broken compression: {error}") from None
-            total += len(data)
-            if total > MAX_BODY_BYTES:
-                raise TooManyBytes
-            pieces.append((read, data))
-        return pieces
+            while piece:
+                try:
+                    data = inflater.decompress(piece, _INFLATE_BYTES)
+                except zlib.error as error:
+                    raise _Ended(Outcome.DECODE_ERROR, f"broken compression: {error}") from None
+                total += len(data)
+                if total > MAX_BODY_BYTES:
+                    raise TooManyBytes
+                yield read, data
+                piece = inflater.unconsumed_tail
 
-    def _read_stream(self, pieces: list[Read]) -> None:
+    def _read_stream(self) -> None:
         decoder = Decoder()
         reads = self._exchange.response.reads
-        for read, piece in pieces:
+        for read, piece in self._decoded():
             for event in decoder.feed(piece, read):
                 self._read_event(event, reads[read][0])
         tail = decoder.tail()
@@ -249,16 +253,17 @@ class Answer:
             raise _Ended(Outcome.INBAND_ERROR, str(chunk.get("error", chunk) if isinstance(chunk, dict) else chunk))
         self._take(self._shaped(self._form.read, chunk), stamp_ns)
 
-    def _read_whole(self, pieces: list[Read]) -> None:
+    def _read_whole(self) -> None:
         self._streamed = False
         self._flag("not_streaming")
         if not self._exchange.response.complete:
             return
-        delta = self._shaped(self._form.read_whole, _json(b"".join(piece for _, piece in pieces)))
+        text = b"".join(piece for _, piece in self._decoded())
+        delta = self._shaped(self._form.read_whole, _json(text))
         self._keep(delta)
         if delta.generated:
             self._texts.append(delta.reasoning + delta.content + delta.other)
-            self._whole_ns = self._exchange.response.reads[pieces[-1][0]][0]
+            self._whole_ns = self._exchange.response.reads[self._exchange.response.body[-1][0]][0]
 
     def _shaped(self, read: Callable[[Any], Delta], chunk: Any) -> Delta:
         try:

@@ -101,7 +101,7 @@ class StageRows:
         return span_ms[known] / after_first[known], rows[known]
 
     @cached_property
-    def _events(self) -> tuple[Ints, Ints, Floats]:
+    def token_events(self) -> tuple[Ints, Ints, Floats]:
         """Of all token events of ok requests, warm-up too: row number, absolute stamp, tokens that came with it."""
         column = self.table.column("event_offsets_ns").combine_chunks()
         lists = pc.list_value_length(column).to_numpy(zero_copy_only=False)
@@ -118,7 +118,7 @@ class StageRows:
         return rows, stamps, tokens
 
     def output_tokens_in(self, window: Window) -> float:
-        rows, stamps, tokens = self._events
+        rows, stamps, tokens = self.token_events
         inside = window.holds(stamps) & self.ok[rows]
         whole = self.ok & (self.ints("events") == 0) & window.holds(self.ints("last_token_ns"))
         return float(tokens[inside].sum() + np.maximum(self.ints("output_tokens")[whole], 0).sum())
@@ -135,7 +135,7 @@ class StageRows:
     @cached_property
     def gaps(self) -> Gaps:
         """Gaps of good requests. An event of k tokens is one event gap and k token gaps of a k-th each."""
-        rows, stamps, tokens = self._events
+        rows, stamps, tokens = self.token_events
         keep = self.good[rows]
         rows, stamps, tokens = rows[keep], stamps[keep], tokens[keep]
         inner = rows[1:] == rows[:-1]
@@ -149,7 +149,7 @@ class StageRows:
 
     @cached_property
     def event_clusters(self) -> Ints:
-        rows = self._events[0]
+        rows = self.token_events[0]
         rows = rows[self.good[rows]]
         return np.asarray(rows[1:][rows[1:] == rows[:-1]], dtype=np.int64)
 

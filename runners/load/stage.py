@@ -79,20 +79,23 @@ class Recorder:
         self.append(row)
 
     def append(self, row: dict[str, Any]) -> None:
-        try:
-            self._spool.append(row)
-        except OSError as error:
-            self._failed_to_write(error)
+        self._write(lambda: self._spool.append(row))
 
     def flush(self) -> None:
-        try:
-            self._spool.flush()
-        except OSError as error:
-            self._failed_to_write(error)
+        self._write(self._spool.flush)
 
-    def _failed_to_write(self, error: OSError) -> None:
-        self.write_error = self.write_error or error
-        self.on_write_error()
+    def close(self) -> None:
+        self._write(self._spool.close)
+
+    def _write(self, write: Callable[[], None]) -> None:
+        """After the first failure nothing more is written: half a batch at the end would spoil what stands before."""
+        if self.write_error is not None:
+            return
+        try:
+            write()
+        except OSError as error:
+            self.write_error = error
+            self.on_write_error()
 
     def _count(self, row: dict[str, Any]) -> None:
         if row["warmup"]:

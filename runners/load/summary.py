@@ -1,6 +1,6 @@
 """From raw rows to the numbers of a stage and the verdict of a run. Pure: the same rows give the same summary."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -203,16 +203,16 @@ def _rates(rows: StageRows, window: Window, spec: RunSpec, counts: dict[str, int
         "achieved_concurrency": rate(rows.concurrency_in(window), n),
     }
     if spec.slo.bounds() and planned:
-        met = _meets_slo(rows, spec)
+        met = meets_slo(rows, spec.slo.bounds())
         result["goodput_per_s"] = rate(float((served & met).sum()) / seconds, n)
         result["goodput_share"] = rate(100 * float((rows.good & met).sum()) / planned, planned)
     return result
 
 
-def _meets_slo(rows: StageRows, spec: RunSpec) -> Bools:
+def meets_slo(rows: StageRows, bounds: Mapping[str, float]) -> Bools:
     """Row by row: every bound that is set holds. A request without the measure does not meet a bound on it."""
     met = rows.ok.copy()
-    for name, bound in spec.slo.bounds().items():
+    for name, bound in bounds.items():
         values = np.full(len(met), np.inf)
         if name == "tpot_ms":
             ms, at = rows.tpot_ms

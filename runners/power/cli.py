@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 import time
 from typing import Any
 
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         found = describe_power(Power(source=args.source, cpu_idle_w=args.cpu_idle_w, cpu_max_w=args.cpu_max_w))
     except SourceError as error:
-        print(error)
+        print(error, file=sys.stderr)
         return 2
     print(json.dumps(found, indent=1) if args.json else _text(found))
     return 0 if found["devices"] else 3

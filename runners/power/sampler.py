@@ -90,8 +90,9 @@ class Sampler:
     def latest_power_w(self) -> float | None:
         """Watts of all devices together, about a second old at most; None when not known. Never blocks."""
         self._drain()
+        self._notice_loss()
         at_s, power_w = self._latest
-        return power_w if time.monotonic() - at_s < _FRESH_S else None
+        return power_w if not self._lost and time.monotonic() - at_s < _FRESH_S else None
 
     def stop(self) -> None:
         """Ends sampling when the moment of the call is bracketed by readings, a second later at most."""
@@ -150,7 +151,7 @@ class Sampler:
 
 def _command(power: Power, out: Path) -> list[str]:
     command = [sys.executable, "-m", "runners.power.sampler", "--source", power.source]
-    command += ["--out", str((out / SPOOL_NAME).resolve()), "--parent", str(os.getpid())]
+    command += ["--out", str((out / SPOOL_NAME).absolute()), "--parent", str(os.getpid())]
     if power.cpu_idle_w is not None:
         command += ["--cpu-idle-w", str(power.cpu_idle_w)]
     if power.cpu_max_w is not None:

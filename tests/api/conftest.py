@@ -11,7 +11,10 @@ from django.core.cache import cache
 from django.test import Client
 
 from observatory.api import tokens
+from tests.browser import browser, chromium
 from tests.services.valkey import Valkey
+
+__all__ = ["browser", "chromium"]
 
 
 @dataclass
@@ -64,12 +67,12 @@ def valkey(monkeypatch: pytest.MonkeyPatch) -> Iterator[Valkey]:
 
 @pytest.fixture
 def user(db: None) -> User:
-    return User.objects.create_user("una", password="correct horse")
+    return User.objects.create_user("una")
 
 
 @pytest.fixture
 def staff(db: None) -> User:
-    return User.objects.create_user("stan", password="battery staple", is_staff=True)
+    return User.objects.create_user("stan", is_staff=True)
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from django.contrib.auth.models import User
 from observatory.api import tokens
 from observatory.api.root import api
 from observatory.benchmarks.models import Benchmark
-from observatory.catalog.models import Site
-from observatory.catalog.seed import seed
+from observatory.catalog.models import Accelerator, Site
 from observatory.schedules.models import Schedule
 from tests.api.conftest import Caller
 from tests.factories import finished_run
+from tests.simulation import Plan
 
 pytestmark = pytest.mark.django_db
 
@@ -31,8 +31,9 @@ STAFF_ONLY = {
 @pytest.fixture
 def ids() -> dict[str, int]:
     """One row of each kind, all unrelated to what would keep it from being deleted."""
-    seed()
-    run = finished_run()
+    run = finished_run(plan=Plan(levels=(1, 2), requests=8))
+    accelerator = Accelerator.objects.create(slug="a", name="A", vendor="V")
+    site = Site.objects.create(slug="s", name="S")
     schedule = Schedule.objects.create(benchmark=run.benchmark, cron="0 3 * * *")
     return {
         "endpoints": run.endpoint_id,
@@ -40,8 +41,8 @@ def ids() -> dict[str, int]:
         "benchmarks": run.benchmark_id,
         "runs": run.pk,
         "schedules": schedule.pk,
-        "accelerators": 1,
-        "sites": Site.objects.first().pk,  # type: ignore[union-attr]
+        "accelerators": accelerator.pk,
+        "sites": site.pk,
     }
 
 

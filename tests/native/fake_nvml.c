@@ -184,7 +184,7 @@ int nvmlDeviceGetCount_v2(unsigned *count) { return users ? (*count = gpus, SUCC
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, board **b) {
   if (index >= (unsigned)gpus) return INVALID_ARGUMENT;
   *b = &boards[index];
-  return status(*b, "");
+  return status(*b, "handle");
 }
 
 int nvmlDeviceGetHandleByUUID(const char *uuid, board **b) {

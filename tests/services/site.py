@@ -101,7 +101,7 @@ class Site:
         return child
 
     def beat(self, name: str = "beat") -> subprocess.Popen[bytes]:
-        options = ("-s", str(self.directory / name), "--pidfile=", "-l", "INFO")
+        options = ("--pidfile=", "-l", "INFO")
         return self.start(name, sys.executable, "-m", "celery", "-A", "observatory", "beat", *options)
 
     def sent(self) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from runners.power.devices import Layer, Note, SourceError, weakest
+from runners.power.devices import Note, SourceError, weakest
 from runners.power.sources.base import Source
 from runners.power.sources.estimate import EstimateSource
 from runners.power.sources.nvml import NvmlSource
@@ -17,10 +17,10 @@ SOURCES: dict[str, Callable[[Power], Source]] = {
 }
 SOURCE_NAMES = ("auto", *SOURCES, "none")
 
-SHARED_HOST = Note(
-    "shared_host",
-    "Host power is that of the whole machine. Where the load generator runs on the same machine as the server, its own "
-    "CPU time is in the figure: run it from another machine to keep it out.",
+SAMPLED_HOST = Note(
+    "sampled_host",
+    "Power is that of the machine that samples: it tells nothing of a server on another machine. Host power is that of "
+    "the whole machine, so a load generator beside the server is in the figure with its own CPU time.",
 )
 
 
@@ -51,8 +51,8 @@ def describe(sources: Sequence[Source]) -> dict[str, Any]:
     """The "power" account of summary.json; ``idle_w`` and ``idle_mark`` are for the one who measures idle power."""
     devices = [device for source in sources for device in source.devices()]
     notes = [note for source in sources for note in source.notes]
-    if any(device.layer is not Layer.ACCELERATOR for device in devices):
-        notes.append(SHARED_HOST)
+    if devices:
+        notes.append(SAMPLED_HOST)
     return {
         "source": "+".join(source.name for source in sources if source.devices()) or "none",
         "mark": weakest(device.mark for device in devices),

@@ -100,7 +100,10 @@ class NvmlSource:
     def _find(self, environ: Mapping[str, str]) -> None:
         handles: dict[str, Any] = {}
         identities: list[Identity] = []
-        for index in range(pynvml.nvmlDeviceGetCount()):
+        count = pynvml.nvmlDeviceGetCount()
+        if count == 0:
+            self.notes.append(Note("nvml_no_gpu", "The NVIDIA driver is there, but it lists no GPU."))
+        for index in range(count):
             try:
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
                 identity = _identity(index, handle)
@@ -109,8 +112,6 @@ class NvmlSource:
                 continue
             handles[identity.uuid] = handle
             identities.append(identity)
-        if not identities:
-            self.notes.append(Note("nvml_no_gpu", "The NVIDIA driver is there, but it lists no GPU."))
         visible, order = environ.get("CUDA_VISIBLE_DEVICES"), environ.get("CUDA_DEVICE_ORDER")
         selection = visible_boards(identities, visible, order, _mig_parent)
         self.notes += selection.notes

@@ -1,0 +1,89 @@
+"""``manage.py demo``: start everything, measure the embedded engine through the real queue, show what came out."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from observatory.benchmarks.models import Benchmark
+from observatory.catalog.models import Endpoint
+from observatory.demo import site
+from observatory.demo.supervisor import Claim, Supervisor, SupervisorError, interrupt_on_signals
+from observatory.runs import dispatch, states
+from observatory.runs.models import Run
+from runners.load.report import table
+from runners.progress import BarProgress
+
+
+class Command(BaseCommand):
+    help = "Measure the embedded engine at 1, 2, 4 and 8 requests in flight, show the table and serve the dashboard."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--once", action="store_true", help="end after the table; the status says if it is valid")
+        parser.add_argument("--port", type=int, default=8000, help="of the dashboard; a taken one gives the next free")
+
+    def handle(self, *args: Any, once: bool, port: int, **options: Any) -> None:
+        interrupt_on_signals()
+        claim = Claim()
+        try:
+            valid = self._alone(claim, once, port) if claim.take() else self._beside(claim)
+        except SupervisorError as error:
+            raise CommandError(str(error)) from None
+        except KeyboardInterrupt:
+            self._say("stopped")
+            sys.exit(130)
+        finally:
+            claim.close()
+        sys.exit(0 if valid else 1)
+
+    def _alone(self, claim: Claim, once: bool, port: int) -> bool:
+        self._say("starting the broker, the embedded engine, the web application and the workers")
+        user = site.prepare()
+        supervisor = Supervisor(port)
+        try:
+            supervisor.start(site.point_to)
+            claim.announce(supervisor.url)
+            valid = self._measure(site.benchmark(supervisor.engine_url, user), supervisor.check)
+            if once:
+                return valid
+            self._say(f"\nLook at it: {supervisor.url}  {site.login_words(user)}\nCtrl-C stops everything.")
+            while True:
+                supervisor.check()
+                time.sleep(0.5)
+        finally:
+            supervisor.stop()
+
+    def _beside(self, claim: Claim) -> bool:
+        """Another process serves already: its parts do the work."""
+        url, pid = claim.running()
+        self._say(f"the observatory runs already (process {pid}); its parts are used")
+        user = site.prepare()
+        endpoint = Endpoint.objects.filter(name=site.NAME).first()
+        if endpoint is None:
+            raise SupervisorError(f"Process {pid} serves without a demo endpoint: stop it, then run the demo again.")
+        valid = self._measure(site.benchmark(endpoint.url, user), lambda: None)
+        self._say(f"\nLook at it: {url}  {site.login_words(user)}")
+        return valid
+
+    def _measure(self, benchmark: Benchmark, check: Callable[[], None]) -> bool:
+        run = states.queue(benchmark, Run.Trigger.DEMO, benchmark.created_by)
+        dispatch.publish(run)
+        bar = BarProgress()
+        while not run.ended:
+            check()
+            time.sleep(0.5)
+            run.refresh_from_db()
+            if run.progress:
+                bar.update(run.progress)
+        bar.end(0, bool(run.valid))
+        if run.summary:
+            self._say(table(run.summary))
+        if not run.valid:
+            self._say(f"\nNOT VALID ({run.status}, {run.reason_code}): {run.reason}")
+        return bool(run.valid)
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(text)
+        self.stdout.flush()

@@ -1,0 +1,128 @@
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from observatory.compare.stages import Number
+from observatory.pages import charts
+from observatory.pages.charts import Chart, StagePoint
+
+HOSTILE = ("<img src=x onerror=alert(1)>", "%{customdata[0]}", "a\u202eb", "x & <b>y</b>")
+
+
+def stage(label: str = "concurrency 4", n: int = 500, **changes: Any) -> StagePoint:
+    values = 100 * np.random.default_rng(1).lognormal(0, 0.3, n)
+    numbers = {
+        ("e2e_ms", "mean"): Number(float(values.mean()), n=n),
+        ("e2e_ms", "p50"): Number(float(np.percentile(values, 50)), n=n),
+        ("output_tokens_per_s", "mean"): Number(60, 58, 62, n),
+    }
+    if n >= 459:
+        numbers["e2e_ms", "p99"] = Number(float(np.percentile(values, 99)), n=n)
+    return StagePoint(**{"label": label, "numbers": numbers, "samples": {"e2e_ms": values}, **changes})
+
+
+def layers(**changes: Any) -> dict[str, Any]:
+    layer = {"label": "CPU", "energy_j": 90.0, "low_j": 80.0, "high_j": 100.0, "mark": "measured", "source": "rapl"}
+    return {"layers": [{**layer, **changes}]}
+
+
+def every_chart(label: str) -> list[Chart]:
+    stages = [stage(label, why_hollow=label)]
+    point = {"t_s": 1.0, "output_tokens_per_s": 4.0, "ttft_ms": None, "load": {"kind": label, "value": 2}}
+    return [
+        charts.throughput_against_latency(stages),
+        charts.ecdf(stages, "e2e_ms"),
+        charts.percentiles_by_stage(stages, "e2e_ms"),
+        charts.ledger_bars(layers(label=label, source=label)),
+        charts.live([point]),
+    ]
+
+
+@pytest.mark.parametrize("label", HOSTILE)
+def test_what_users_wrote_reaches_no_figure_as_markup_or_template(label: str) -> None:
+    for chart in every_chart(label):
+        figure = json.dumps(chart.figure, allow_nan=False, ensure_ascii=False)
+        assert "<img" not in figure
+        assert "<b>y" not in figure
+        assert "\u202e" not in figure
+        for trace in chart.figure["data"]:
+            assert trace["hovertemplate"] == "%{customdata}<extra></extra>"
+
+
+def test_every_axis_of_a_metric_says_unit_and_direction() -> None:
+    figure = charts.throughput_against_latency([stage()]).figure
+    assert figure["layout"]["xaxis"]["title"]["text"] == "End-to-end latency p50, ms, lower is better"
+    assert figure["layout"]["yaxis"]["title"]["text"] == "Output throughput, tok/s,<br>higher is better"
+
+
+def test_each_stage_is_one_point_with_its_interval() -> None:
+    chart = charts.throughput_against_latency(
+        [stage("concurrency 1"), stage("concurrency 2")], intervals=[(90, 120), None]
+    )
+    trace = chart.figure["data"][0]
+    assert trace["text"] == ["concurrency 1", "concurrency 2"]
+    assert trace["error_y"]["array"] == [2, 2]
+    assert trace["error_x"]["array"][0] == pytest.approx(120 - trace["x"][0])
+    assert trace["error_x"]["array"][1] == 0
+
+
+def test_a_stage_that_must_not_be_trusted_is_hollow_and_says_why() -> None:
+    chart = charts.throughput_against_latency([stage(), stage("concurrency 8", why_hollow="client limited")])
+    assert chart.figure["data"][0]["marker"]["symbol"] == ["circle", "circle-open"]
+    assert chart.note == "Hollow: concurrency 8: client limited."
+
+
+def test_a_stage_without_the_metric_is_left_out_and_nothing_is_drawn_as_zero() -> None:
+    chart = charts.throughput_against_latency([stage(), stage("empty", numbers={}, samples={})])
+    assert len(chart.figure["data"][0]["x"]) == 1
+    assert charts.ecdf([stage("empty", samples={})], "e2e_ms") is None
+    assert charts.percentiles_by_stage([stage("empty", numbers={})], "e2e_ms") is None
+
+
+def test_a_wide_range_gets_a_log_axis_and_a_narrow_one_starts_at_zero() -> None:
+    wide = {("e2e_ms", "p50"): Number(5000, n=500), ("output_tokens_per_s", "mean"): Number(61)}
+    x = charts.throughput_against_latency([stage(), stage(numbers=wide)]).figure["layout"]
+    assert x["xaxis"]["type"] == "log"
+    assert x["yaxis"]["rangemode"] == "tozero"
+
+
+def test_the_ecdf_climbs_to_a_hundred_percent_and_stays_small() -> None:
+    line = charts.ecdf([stage(n=5000)], "e2e_ms").figure["data"][0]
+    assert line["y"][-1] == 100
+    assert line["x"] == sorted(line["x"])
+    assert len(line["x"]) <= charts.ECDF_POINTS
+
+
+def test_percentiles_without_enough_samples_say_so_and_have_no_point() -> None:
+    chart = charts.percentiles_by_stage([stage("a"), stage("b", n=100)], "e2e_ms")
+    p99 = next(trace for trace in chart.figure["data"] if trace["name"] == "p99")
+    assert p99["y"][1] is None
+    assert chart.rows[1][-1] == "too few (n=100)"
+
+
+def test_modelled_energy_is_hatched_and_said() -> None:
+    chart = charts.ledger_bars(layers(mark="modelled"))
+    assert chart.figure["data"][0]["marker"]["pattern"]["shape"] == ["/"]
+    assert chart.note == "Hatched: modelled or assumed."
+    assert charts.ledger_bars(layers()).note == ""
+
+
+def test_progress_without_a_value_leaves_a_gap() -> None:
+    point = {"t_s": 1.0, "output_tokens_per_s": None, "ttft_ms": 4.0}
+    traces = charts.live([point]).figure["data"]
+    assert [trace["y"] for trace in traces] == [[None], [4.0]]
+
+
+@pytest.mark.parametrize("background", ["#ffffff", "#151b20"])
+@pytest.mark.parametrize("colour", [*charts.COLOURS, charts.FAILURE])
+def test_every_colour_stands_out_on_both_themes(colour: str, background: str) -> None:
+    lighter, darker = sorted((_luminance(colour), _luminance(background)), reverse=True)
+    assert (lighter + 0.05) / (darker + 0.05) >= 3
+
+
+def _luminance(colour: str) -> float:
+    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

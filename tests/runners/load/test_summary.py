@@ -1,0 +1,200 @@
+"""Numbers out of rows whose truth is known."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from runners.load.records import SCHEMA
+from runners.load.summary import Client, summarise, summarise_stage
+from runners.spec import Account, Arrivals, Load, RunSpec, Slo, Target
+
+MS = 1_000_000
+S = 1_000_000_000
+START = 10 * S
+
+
+def row(sent_ms: float, *, ttft_ms=50.0, gap_ms=10.0, tokens=11, events=None, stage=0, outcome="ok", **more):
+    """One request; ``tokens`` tokens in ``events`` events (one each by default) with equal gaps."""
+    sent = START + round(sent_ms * MS)
+    count = tokens if events is None else events
+    offsets = [round((ttft_ms + gap_ms * i) * MS) for i in range(count)]
+    last = sent + offsets[-1] if offsets else None
+    base = dict.fromkeys(SCHEMA.names)
+    return base | {
+        "stage": stage, "index": 0, "warmup": False, "due_ns": sent, "ready_ns": sent, "sent_ns": sent,
+        "first_token_ns": sent + offsets[0] if offsets else None, "last_token_ns": last,
+        "end_ns": (last or sent) + 1 * MS, "outcome": outcome, "flags": [], "detail": "",
+        "input_tokens": 100, "output_tokens": tokens, "events": count, "event_offsets_ns": offsets, "retried": False,
+    } | more  # fmt: skip
+
+
+def closed(concurrency: int, count: int, each_ms: float = 151.0, **more) -> list[dict[str, object]]:
+    """A perfect closed loop: every request takes ``each_ms``."""
+    return [row((i // concurrency) * each_ms, **more) for i in range(count)]
+
+
+def stage(rows, *, level=1.0, arrivals=Arrivals.CLOSED, client=None, ledger_of=None, **spec_parts):
+    load = Load(arrivals=arrivals, levels=(level,), requests=len(rows))
+    spec = RunSpec(Target("http://x"), load=load, **spec_parts)
+    return summarise_stage(pa.Table.from_pylist(rows, schema=SCHEMA), 0, spec, client=client, ledger_of=ledger_of)
+
+
+def mean(result, key):
+    return result["metrics"][key]["mean"]
+
+
+def test_a_known_stream_gives_known_latencies():
+    result = stage(closed(1, 20))
+    assert mean(result, "ttft_ms") == pytest.approx(50)
+    assert mean(result, "tpot_ms") == pytest.approx(10)
+    assert mean(result, "itl_ms") == pytest.approx(10)
+    assert mean(result, "e2e_ms") == pytest.approx(150)
+    assert mean(result, "interactivity_tokens_per_s") == pytest.approx(100)
+
+
+def test_tpot_leaves_the_first_token_out_and_is_missing_for_one_token():
+    result = stage([row(0, ttft_ms=1000, tokens=11), row(2000, tokens=1)])
+    assert result["metrics"]["tpot_ms"]["n"] == 1
+    assert mean(result, "tpot_ms") == pytest.approx(10)
+
+
+def test_events_of_several_tokens_give_event_gaps_and_per_token_gaps_each_named():
+    result = stage([row(0, tokens=30, events=10, gap_ms=9.6, event_tokens=[3] * 10)])
+    assert mean(result, "event_gap_ms") == pytest.approx(9.6)
+    assert mean(result, "itl_ms") == pytest.approx(3.2)
+    assert result["metrics"]["itl_ms"]["n"] == 27
+
+
+def test_a_first_event_of_many_tokens_is_not_counted_as_decoded_after_it():
+    offsets = [100 * MS] + [(100 + 80 * i) * MS for i in range(1, 6)]
+    request = row(0, tokens=48, events=6, event_tokens=[8] * 6) | {
+        "event_offsets_ns": offsets, "first_token_ns": START + offsets[0], "last_token_ns": START + offsets[-1],
+        "end_ns": START + 600 * MS,
+    }  # fmt: skip
+    assert mean(stage([request]), "tpot_ms") == pytest.approx(10)
+
+
+def test_gaps_within_one_read_make_inter_token_latency_not_observable():
+    result = stage([row(0, tokens=11, gap_ms=0.0)])
+    assert "itl_ms" not in result["metrics"]
+    assert "itl_not_observable" in {item["code"] for item in result["reasons"]}
+
+
+def test_rates_count_what_fell_inside_the_steady_window():
+    result = stage(closed(4, 200, each_ms=151.0), level=4.0)
+    assert result["window"]["kind"] == "steady"
+    assert mean(result, "request_per_s") == pytest.approx(4 / 0.151, rel=0.03)
+    assert mean(result, "output_tokens_per_s") == pytest.approx(44 / 0.151, rel=0.03)
+    assert mean(result, "input_tokens_per_s") == pytest.approx(400 / 0.151, rel=0.03)
+    assert mean(result, "achieved_concurrency") == pytest.approx(4, rel=0.03)
+
+
+def test_too_few_requests_for_a_steady_window_use_the_whole_stage_and_say_so():
+    result = stage(closed(4, 4), level=4.0)
+    assert result["window"]["kind"] == "whole"
+    assert "window_whole" in {item["code"] for item in result["reasons"]}
+    assert mean(result, "request_per_s") == pytest.approx(4 / 0.151, rel=0.01)
+
+
+def test_warmup_requests_are_load_but_not_planned_and_not_in_latencies():
+    rows = [r | {"warmup": i < 10, "sent_ns": r["sent_ns"]} for i, r in enumerate(closed(1, 30))]
+    rows[0]["first_token_ns"] += 40 * MS
+    result = stage(rows)
+    assert result["planned"] == 20
+    assert result["metrics"]["ttft_ms"]["max"] == pytest.approx(50)
+
+
+def test_failures_stand_beside_latencies_and_never_in_them():
+    good = closed(1, 50)
+    bad = [row(i * 10, outcome="http_error", tokens=0, events=0, detail="503 busy") for i in range(50)]
+    result = stage(good + bad)
+    assert (result["planned"], result["ok"], result["failed"]) == (100, 50, 50)
+    assert result["metrics"]["ttft_ms"]["n"] == 50
+    assert result["failures"]["http_error"]["count"] == 50
+    assert "503" in result["failures"]["http_error"]["example"]
+    assert result["verdict"] == "failed"
+
+
+def test_without_one_success_the_report_is_written_and_nothing_is_zero():
+    result = stage([row(0, outcome="connect_refused", tokens=0, events=0, sent_ns=None, end_ns=START)] * 5)
+    assert result["verdict"] == "failed"
+    assert not {"ttft_ms", "request_per_s", "output_tokens_per_s"} & set(result["metrics"])
+
+
+@pytest.mark.parametrize(
+    "outcomes", [["ok"] * 3, ["ok", "cancelled", "not_sent", "timeout_idle", "reset"], ["not_sent"]]
+)
+def test_planned_is_always_the_sum_of_its_parts(outcomes):
+    result = stage([row(i, outcome=outcome) for i, outcome in enumerate(outcomes)])
+    assert result["planned"] == sum(result[name] for name in ("ok", "failed", "cancelled", "not_sent")) == len(outcomes)
+
+
+def test_goodput_needs_every_bound():
+    rows = [row(i * 151, ttft_ms=50 if i % 2 else 80) for i in range(40)]
+    result = stage(rows, slo=Slo(ttft_ms=60, tpot_ms=11))
+    assert mean(result, "goodput_share") == pytest.approx(50)
+    assert mean(stage(rows, slo=Slo(ttft_ms=60, tpot_ms=9)), "goodput_share") == 0
+
+
+def test_lag_of_an_open_loop_is_shown_and_latency_from_schedule_holds_it():
+    rows = [r | {"due_ns": r["sent_ns"] - 30 * MS} for r in closed(1, 100)]
+    result = stage(rows, level=6.0, arrivals=Arrivals.CONSTANT, client=Client())
+    assert mean(result, "ttft_from_schedule_ms") == pytest.approx(80)
+    assert mean(result, "lag_ms") == pytest.approx(30)
+    assert result["verdict"] == "client_limited"
+
+
+def test_percentiles_are_shown_only_with_enough_samples():
+    few, many = stage(closed(1, 40)), stage(closed(1, 460))
+    assert few["metrics"]["ttft_ms"]["p90"] is None
+    assert many["metrics"]["ttft_ms"]["p99"] == pytest.approx(50)
+
+
+def test_answers_that_were_not_streamed_have_a_latency_and_no_ttft():
+    request = row(0, tokens=5, events=0) | {"last_token_ns": START + 300 * MS, "end_ns": START + 300 * MS}
+    result = stage([request])
+    assert "ttft_ms" not in result["metrics"]
+    assert mean(result, "e2e_ms") == pytest.approx(300)
+
+
+def test_energy_and_money_are_per_what_was_served_in_the_window():
+    ledger = {
+        "layers": [{"layer": "cpu", "low_j": 50.0, "high_j": 150.0}], "it_j": 100.0, "mark": "modelled",
+    }  # fmt: skip
+    result = stage(
+        closed(1, 100), ledger_of=lambda window: ledger, account=Account(usd_per_hour=3.6, price_source="list")
+    )
+    served = result["metrics"]["request_per_s"]["n"]
+    seconds = result["window"]["seconds"]
+    assert mean(result, "wh_per_query") == pytest.approx(100 / 3600 / served)
+    assert result["metrics"]["wh_per_query"]["low"] == pytest.approx(50 / 3600 / served)
+    assert result["metrics"]["wh_per_query"]["mark"] == "modelled"
+    assert mean(result, "usd_per_mtok_output") == pytest.approx(3.6 / (mean(result, "output_tokens_per_s") * 0.0036))
+    assert mean(result, "usd_per_query") == pytest.approx(3.6 / 3600 * seconds / served)
+
+
+def test_an_unknown_price_gives_no_cost_and_an_unknown_length_no_token_rate():
+    result = stage([r | {"output_tokens": None, "input_tokens": None} for r in closed(1, 20)])
+    assert not {"usd_per_mtok_output", "output_tokens_per_s", "total_tokens_per_s", "tpot_ms"} & set(result["metrics"])
+
+
+def test_prompts_off_by_more_than_two_percent_are_flagged():
+    codes = {item["code"] for item in stage(closed(1, 10))["reasons"]}
+    assert "input_length_off" in codes
+
+
+def test_a_run_is_valid_only_when_every_stage_is_and_all_were_started():
+    load = Load(levels=(1.0, 2.0), requests=20)
+    spec = RunSpec(Target("http://x"), load=load)
+    both = pa.Table.from_pylist(closed(1, 20) + closed(2, 20, stage=1), schema=SCHEMA)
+    assert summarise(both, spec)["valid"]
+    one = summarise(both.filter(pa.compute.equal(both["stage"], 0)), spec)
+    assert not one["valid"]
+    assert {item["code"] for item in one["reasons"]} == {"stages_not_started"}
+
+
+def test_gaps_of_one_request_are_not_taken_for_independent():
+    rng = np.random.default_rng(1)
+    rows = [row(i * 400, gap_ms=float(gap), tokens=30) for i, gap in enumerate(rng.normal(10, 3, 20).clip(4))]
+    itl = stage(rows)["metrics"]["itl_ms"]
+    assert itl["high"] - itl["low"] > 1.5  # 580 gaps, but only 20 independent requests

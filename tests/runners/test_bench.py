@@ -1,0 +1,344 @@
+"""``python -m runners bench`` and ``probe`` as people run them, against a real engine and against what can go wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from runners.load.records import read_spool
+from tests.services.engine import counted
+from tests.services.misbehaving import good, hang_mid_stream, json_body, serving, silent
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = ("--power", "none", "--first-byte-timeout", "0.5", "--idle-timeout", "0.5", "--total-timeout", "3")
+
+
+def runners(*arguments: str, timeout_s: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "runners", *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, env={**os.environ, **environment}, check=False,
+    )  # fmt: skip
+
+
+def bench(url: str, out: Path, *more: str, model: str = "m", **environment: str):
+    done = runners(
+        "bench", "--url", url, "--model", model, "--out", str(out), "--progress", "json", *more, **environment
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    path = out / "summary.json"
+    return done, lines, json.loads(path.read_text()) if path.exists() else None
+
+
+@pytest.fixture(scope="module")
+def measured(engine, tmp_path_factory):
+    url, model = engine
+    out = tmp_path_factory.mktemp("bench")
+    before = counted(url, "tokens_predicted_total")
+    done, lines, summary = bench(
+        url, out, "--concurrency", "1,4", "--requests", "12", "--input-tokens", "64", "--output-tokens", "48",
+        "--slo", "ttft_ms=60000", "--usd-per-hour", "0.5", "--idle", "1", model=model,
+    )  # fmt: skip
+    predicted = counted(url, "tokens_predicted_total") - before
+    return done, lines, summary, pq.read_table(out / "requests.parquet"), predicted
+
+
+def test_a_run_on_a_real_engine_is_valid_and_complete(measured):
+    done, lines, summary, rows, _ = measured
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert lines[-1] == {"end": True, "exit": 0, "valid": True, "code": "", "text": ""}
+    assert [stage["ok"] for stage in summary["stages"]] == [12, 12]
+    assert summary["clock"] == "kernel"
+    assert summary["target"]["engine"] == "llama.cpp"
+    assert rows.num_rows == 24
+    for stage in summary["stages"]:
+        keys = {
+            "ttft_ms",
+            "tpot_ms",
+            "itl_ms",
+            "e2e_ms",
+            "request_per_s",
+            "output_tokens_per_s",
+            "goodput_per_s",
+            "wh_per_query",
+        }
+        assert keys | {"usd_per_mtok_output", "j_per_output_token"} <= set(stage["metrics"])
+
+
+def test_our_output_tokens_equal_the_servers_own_counter(measured):
+    *_, rows, predicted = measured
+    checks = 2 * 2  # two requests of two tokens before the run
+    assert sum(rows["output_tokens"].to_pylist()) + checks == predicted
+
+
+def test_our_tpot_agrees_with_the_servers_and_our_ttft_is_never_below_its_prompt_time(measured):
+    *_, rows, _ = measured
+    for stage in (0, 1):
+        ours, theirs = [], []
+        for row in rows.to_pylist():
+            if row["stage"] == stage:
+                ours.append((row["last_token_ns"] - row["first_token_ns"]) / 1e6 / (row["output_tokens"] - 1))
+                theirs.append(row["server_decode_ms"] / (row["output_tokens"] - 1))
+                assert (row["first_token_ns"] - row["sent_ns"]) / 1e6 >= row["server_prompt_ms"]
+        assert sum(ours) == pytest.approx(sum(theirs), rel=0.05)
+
+
+def test_prompts_have_the_length_that_was_asked_for_and_share_no_cached_prefix(measured):
+    *_, rows, _ = measured
+    assert rows["input_tokens"].to_pylist() == pytest.approx([64] * 24, abs=1)
+    assert max(rows["cached_tokens"].to_pylist()) <= 30  # the chat template alone
+
+
+def test_completions_work_as_well_as_chat(engine, tmp_path):
+    url, model = engine
+    done, _, summary = bench(
+        url,
+        tmp_path,
+        "--dialect",
+        "openai-completions",
+        "--requests",
+        "3",
+        "--output-tokens",
+        "8",
+        *QUICK[:2],
+        model=model,
+    )
+    assert done.returncode == 0, done.stdout
+    assert summary["stages"][0]["metrics"]["output_tokens"]["mean"] == 8
+
+
+def test_an_open_loop_sends_on_its_schedule(engine, tmp_path):
+    url, model = engine
+    done, _, summary = bench(
+        url, tmp_path, "--rate", "4", "--arrivals", "constant", "--duration", "3", "--input-tokens", "40",
+        "--output-tokens", "4", *QUICK[:2], model=model,
+    )  # fmt: skip
+    assert {item["code"] for item in summary["stages"][0]["reasons"]} <= {"client_lag", "client_busy"}, done.stdout
+    rows = sorted(pq.read_table(tmp_path / "requests.parquet")["due_ns"].to_pylist())
+    assert {b - a for a, b in pairwise(rows)} == {250_000_000}
+    assert summary["stages"][0]["planned"] == 12
+
+
+def test_an_interrupted_run_keeps_its_rows_and_says_so(engine, tmp_path):
+    url, model = engine
+    command = [sys.executable, "-m", "runners", "bench", "--url", url, "--model", model, "--out", str(tmp_path)]
+    command += ["--concurrency", "2", "--duration", "60", "--output-tokens", "16", "--progress", "json", *QUICK[:2]]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if json.loads(line).get("ok", 0) >= 1:
+            process.send_signal(signal.SIGINT)
+            break
+    started = time.monotonic()
+    last = json.loads(process.stdout.read().splitlines()[-1])
+    assert process.wait(20) == 130
+    assert time.monotonic() - started < 10
+    assert last["code"] == "interrupted"
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    stage = summary["stages"][0]
+    assert stage["ok"] >= 1
+    assert stage["cancelled"] == 2
+    assert not summary["valid"]
+
+
+# what can go wrong
+
+
+def test_a_closed_port_is_not_usable_and_the_words_say_what_to_do(tmp_path):
+    done, lines, summary = bench("http://127.0.0.1:9", tmp_path, *QUICK)
+    assert done.returncode == 3
+    assert lines[-1]["code"] == "connect_refused"
+    assert "Start the server" in lines[-1]["text"]
+    assert summary is None
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("http://no-such-host.invalid:80", "dns_error"),
+        ("http://169.254.169.254/", "policy_blocked"),
+        ("http://user:pass@127.0.0.1:1/", "bad_url"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused_with_words(tmp_path, url, code):
+    done, lines, _ = bench(url, tmp_path, *QUICK)
+    assert done.returncode == 3
+    assert lines[-1]["code"] == code
+    assert lines[-1]["text"]
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        (json_body({"error": {"message": "bad key"}}, "401 Unauthorized"), "auth_error"),
+        (json_body({"error": {"message": "no such model"}}, "404 Not Found"), "http_error"),
+        (json_body({"error": {"message": "slow down"}}, "429 Too Many Requests"), "http_error"),
+        (json_body(b"<h1>oops</h1>", "500 Internal Server Error", "text/html"), "http_error"),
+        (json_body(b"<html>a web site</html>", "200 OK", "text/html"), "bad_content_type"),
+        (silent, "timeout_first_byte"),
+        (hang_mid_stream, "timeout_idle"),
+    ],
+)
+def test_an_endpoint_that_does_not_answer_as_it_must_is_not_usable(tmp_path, script, code):
+    with serving({"m": script}) as server:
+        done, lines, _ = bench(server.url, tmp_path, *QUICK)
+    assert done.returncode == 3
+    assert lines[-1]["code"] == code
+    assert len(lines[-1]["text"]) > 20
+
+
+def test_failures_in_the_middle_make_the_run_invalid_and_stand_in_the_summary(tmp_path):
+    calls = []
+
+    def every_other(wire):
+        calls.append(1)
+        (good if len(calls) <= 4 or len(calls) % 2 else json_body({"error": {"message": "overloaded"}}, "503 Busy"))(
+            wire
+        )
+
+    with serving({"m": every_other}) as server:
+        done, lines, summary = bench(server.url, tmp_path, "--requests", "20", *QUICK)
+    stage = summary["stages"][0]
+    assert done.returncode == 4
+    assert stage["planned"] == 20 == stage["ok"] + stage["failed"]
+    assert stage["failures"]["http_error"]["example"] == "503 overloaded"
+    assert "failed" in lines[-1]["text"]
+
+
+def test_a_server_that_dies_ends_the_run_with_every_planned_request_counted(tmp_path):
+    calls = []
+
+    def dies(wire):
+        calls.append(1)
+        if len(calls) > 8:
+            server.close()
+        good(wire)
+
+    with serving({"m": dies}) as server:
+        done, _, summary = bench(server.url, tmp_path, "--requests", "200", *QUICK)
+    stage = summary["stages"][0]
+    assert done.returncode == 4
+    assert stage["planned"] == 200 == stage["ok"] + stage["failed"] + stage["not_sent"]
+    assert stage["not_sent"] > 100
+
+
+def test_a_refused_convenience_is_left_out_and_said(tmp_path):
+    answers = []
+
+    def strict(wire):
+        body = server.requests[-1]
+        answers.append(body)
+        refusal = json_body({"error": {"message": "unknown field ignore_eos"}}, "400 Bad Request")
+        (refusal if "ignore_eos" in body else good)(wire)
+
+    with serving({"m": strict}) as server:
+        done, _, summary = bench(server.url, tmp_path, "--requests", "10", *QUICK)
+    assert done.returncode == 0, done.stdout
+    assert summary["target"]["omitted_fields"] == ["ignore_eos"]
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 96 KiB."""
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", tmp_path]).returncode:
+        if os.environ.get("REQUIRE_ALL") == "1":
+            pytest.fail("mounting a small tmpfs needs root")
+        pytest.skip("mounting a small tmpfs needs root")
+    yield tmp_path
+    subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_a_disk_that_fills_in_the_middle_stops_the_run_and_keeps_what_was_written(small_disk):
+    with serving({"m": good}) as server:
+        done, lines, _ = bench(server.url, small_disk, "--duration", "30", *QUICK)
+    assert done.returncode == 4
+    assert lines[-1]["code"] == "disk_full"
+    kept = read_spool(small_disk / "requests.arrow").num_rows
+    assert kept > 0
+    assert f"{kept} rows" in lines[-1]["text"]
+    assert "Free space" in lines[-1]["text"]
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anything_is_sent(tmp_path):
+    (tmp_path / "file").write_text("")
+    with serving({"m": good}) as server:
+        done, lines, _ = bench(server.url, tmp_path / "file", *QUICK)
+        assert server.requests == []
+    assert done.returncode == 4
+    assert lines[-1]["code"] == "write_error"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--concurrency", "0"), "load.levels"),
+        (("--concurrency", "1", "--rate", "2"), "give one of them"),
+        (("--input-tokens", "0"), "workload.input_tokens"),
+        (("--api-key-env", "NOT_SET_ANYWHERE"), "NOT_SET_ANYWHERE"),
+        (("--pue", "0.5"), "account.pue"),
+    ],
+)
+def test_usage_errors_name_the_field_and_the_fix(tmp_path, arguments, words):
+    done, lines, _ = bench("http://127.0.0.1:9", tmp_path, *arguments)
+    assert done.returncode == 2
+    assert words in lines[-1]["text"]
+
+
+def test_a_key_reaches_the_server_and_no_file(tmp_path):
+    with serving({"m": good}) as server:
+        done, *_ = bench(
+            server.url, tmp_path, "--requests", "10", "--api-key-env", "OUR_KEY", *QUICK, OUR_KEY="canary-key-1"
+        )
+        assert all(b"Authorization: Bearer canary-key-1" in head for head in server.heads)
+    assert done.returncode == 0
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir()) + done.stdout.encode() + done.stderr.encode()
+    assert b"canary-key-1" not in kept
+
+
+def test_the_asked_concurrency_is_what_the_server_sees(tmp_path):
+    def slow(wire):
+        time.sleep(0.05)
+        good(wire)
+
+    with serving({"m": slow}) as server:
+        bench(server.url, tmp_path, "--concurrency", "45", "--requests", "200", *QUICK)
+        assert server.peak_in_flight == 45
+
+
+def test_a_kept_connection_that_dies_before_any_byte_is_retried_once_and_counted(tmp_path):
+    calls = []
+
+    def answers_then_closes(wire):
+        calls.append(1)
+        good(wire)
+        if len(calls) % 2:
+            wire.sock.close()
+
+    with serving({"keep": answers_then_closes}) as server:
+        done, _, summary = bench(server.url, tmp_path, "--requests", "40", *QUICK, model="keep")
+    assert done.returncode == 0
+    assert summary["stages"][0]["ok"] == 40
+
+
+def test_probe_says_what_is_there(engine):
+    url, model = engine
+    done = runners("probe", "--url", f"{url}/v1/chat/completions", "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert (found["usable"], found["engine"], found["models"]) == (True, "llama.cpp", [model])
+    assert {check["name"]: check["ok"] for check in found["checks"]} == dict.fromkeys(
+        ["models", "engine", "streaming", "usage", "ignore_eos", "length", "metrics"], True
+    )
+
+
+def test_probe_of_a_web_site_says_that_it_is_no_llm_server():
+    with serving({"m": json_body(b"<html>hello</html>", "200 OK", "text/html")}) as server:
+        done = runners("probe", "--url", server.url)
+    assert done.returncode == 3
+    assert "bad_content_type" in done.stdout
+    assert "Is the URL right?" in done.stdout

@@ -1,0 +1,91 @@
+"""A specification goes out as JSON and comes back the same; what cannot be run is refused by name."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runners.spec import Arrivals, Load, RunSpec, Slo, SpecError, Target, Workload
+
+SPEC = RunSpec(
+    Target("https://example.com/v1", "m", api_key_env="KEY"),
+    workload=Workload(64, 32, 7),
+    load=Load(Arrivals.POISSON, (0.5, 2.0), duration_s=30.0, warmup_s=5.0),
+    slo=Slo(ttft_ms=500.0),
+)
+
+
+def test_json_out_and_in_gives_the_same_specification():
+    assert RunSpec.from_json(json.loads(json.dumps(SPEC.to_json()))) == SPEC
+
+
+def changed(path: str, value: object) -> dict[str, object]:
+    data = SPEC.to_json()
+    *outer, last = path.split(".")
+    part = data
+    for name in outer:
+        part = part[name]
+    part[last] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("version", 99),
+        ("target.url", "ftp://x"),
+        ("target.dialect", "telnet"),
+        ("load.levels", []),
+        ("load.levels", [0]),
+        ("load.levels", "1,2"),
+        ("load.levels", [float("nan")]),
+        ("load.requests", 0),
+        ("load.duration_s", -1),
+        ("load.duration_s", True),
+        ("load.warmup_s", "5"),
+        ("load.surprise", 1),
+        ("workload.input_tokens", 0),
+        ("workload.input_tokens", 1.5),
+        ("workload.output_tokens", None),
+        ("slo.ttft_ms", 0),
+        ("timeouts.idle_s", 0),
+        ("account.pue", 0.9),
+        ("account.usd_per_hour", -1),
+        ("target", None),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_the_name_of_the_field(path, value):
+    with pytest.raises(SpecError) as error:
+        RunSpec.from_json(changed(path, value))
+    assert path.split(".")[0] in str(error.value)
+
+
+def test_a_concurrency_is_a_whole_number_and_a_rate_need_not_be():
+    with pytest.raises(SpecError, match="whole number"):
+        RunSpec(Target("http://x"), load=Load(levels=(1.5,), requests=1))
+    assert RunSpec(Target("http://x"), load=Load(Arrivals.CONSTANT, (1.5,), requests=1)).load.levels == (1.5,)
+
+
+def test_a_stage_must_have_an_end():
+    with pytest.raises(SpecError, match="when a stage ends"):
+        RunSpec(Target("http://x"))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["url", "model", "levels", "x"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(["target", "load", "workload", "slo", "power", "account", "timeouts", "salt", "version"]), JSON)
+def test_arbitrary_json_is_either_a_specification_or_a_clear_error(name, value):
+    try:
+        spec = RunSpec.from_json(SPEC.to_json() | {name: value})
+    except SpecError:
+        return
+    else:
+        assert RunSpec.from_json(spec.to_json()) == spec

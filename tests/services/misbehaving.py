@@ -1,0 +1,177 @@
+"""A server that answers as told by the request's model name: the one seam where servers must misbehave."""
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+
+
+class Wire:
+    """What a script has in hand: one accepted connection with its request read."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+
+    def raw(self, data: bytes) -> None:
+        self.sock.sendall(data)
+
+    def head(
+        self, *headers: str, status: str = "200 OK", kind: str | None = "text/event-stream", chunked: bool = True
+    ) -> None:
+        lines = [f"HTTP/1.1 {status}"]
+        lines += [f"Content-Type: {kind}"] if kind else []
+        lines += ["Transfer-Encoding: chunked"] if chunked else []
+        self.raw(("\r\n".join([*lines, *headers]) + "\r\n\r\n").encode("latin-1"))
+
+    def chunk(self, data: bytes) -> None:
+        self.raw(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def event(self, data: object, end: bytes = b"\n\n") -> None:
+        text = data if isinstance(data, bytes) else json.dumps(data).encode()
+        self.chunk(b"data: " + text + end)
+
+    def words(self, *texts: str, pause_s: float = 0.0) -> None:
+        for text in texts:
+            self.event(content(text))
+            time.sleep(pause_s)
+
+    def finish(self, tokens: int = 2, reason: str = "stop") -> None:
+        """Finish reason, usage, [DONE] and the last chunk."""
+        self.event({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "model": "m"})
+        self.event({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": tokens}})
+        self.done()
+
+    def done(self) -> None:
+        self.event(b"[DONE]")
+        self.end()
+
+    def end(self) -> None:
+        self.raw(b"0\r\n\r\n")
+
+    def body(self, data: bytes, *headers: str, status: str = "200 OK", kind: str = "application/json") -> None:
+        self.head(f"Content-Length: {len(data)}", *headers, status=status, kind=kind, chunked=False)
+        self.raw(data)
+
+    def reset(self) -> None:
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.sock.close()
+
+
+def content(text: str, **more: object) -> dict[str, object]:
+    return {"choices": [{"index": 0, "delta": {"content": text, **more}, "finish_reason": None}]}
+
+
+Script = Callable[[Wire], None]
+
+
+class Server:
+    """Answers every POST with ``scripts[model]`` and closes unless the script leaves the connection usable."""
+
+    def __init__(self, scripts: dict[str, Script]) -> None:
+        self.scripts = scripts
+        self.requests: list[dict[str, object]] = []
+        self.heads: list[bytes] = []
+        self.in_flight = 0
+        self.peak_in_flight = 0
+        self._lock = threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.port = self._listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._open: set[socket.socket] = set()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+        for sock in list(self._open):
+            with suppress(OSError):
+                sock.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._open.add(sock)
+            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        with suppress(OSError, ValueError):
+            while self._answer(sock):
+                pass
+        with suppress(OSError):
+            sock.close()
+        self._open.discard(sock)
+
+    def _answer(self, sock: socket.socket) -> bool:
+        head, _, rest = self._read_head(sock)
+        if not head:
+            return False
+        if head.startswith(b"GET"):
+            Wire(sock).body(b'{"data": [{"id": "m"}]}' if b"/models" in head else b"{}", status="200 OK")
+            return True
+        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        while len(rest) < length:
+            rest += sock.recv(65536)
+        request = json.loads(rest)
+        with self._lock:
+            self.requests.append(request)
+            self.heads.append(head)
+            self.in_flight += 1
+            self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+        try:
+            self.scripts[request["model"]](Wire(sock))
+        finally:
+            with self._lock:
+                self.in_flight -= 1
+        return sock.fileno() >= 0 and request["model"].endswith("keep")
+
+    @staticmethod
+    def _read_head(sock: socket.socket) -> tuple[bytes, bytes, bytes]:
+        data = b""
+        while b"\r\n\r\n" not in data:
+            piece = sock.recv(65536)
+            if not piece:
+                return b"", b"", b""
+            data += piece
+            if data[:1] == b"\x16":  # a TLS greeting: answered in plain HTTP, as servers do
+                sock.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+                return b"", b"", b""
+        return data.partition(b"\r\n\r\n")
+
+
+@contextmanager
+def serving(scripts: dict[str, Script]):
+    server = Server(scripts)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+# scripts that several tests use
+
+
+def good(wire: Wire) -> None:
+    wire.head()
+    wire.words("a", "b")
+    wire.finish()
+
+
+def silent(wire: Wire) -> None:
+    time.sleep(0.8)
+
+
+def hang_mid_stream(wire: Wire) -> None:
+    wire.head()
+    wire.words("a")
+    time.sleep(1.0)
+
+
+def json_body(data: object, status: str = "200 OK", kind: str = "application/json", *headers: str):
+    text = data if isinstance(data, bytes) else json.dumps(data).encode()
+    return lambda wire: wire.body(text, *headers, status=status, kind=kind)
