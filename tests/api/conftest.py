@@ -11,7 +11,10 @@ from django.core.cache import cache
 from django.test import Client
 
 from observatory.api import tokens
+from tests.browser import browser, chromium
 from tests.services.valkey import Valkey
+
+__all__ = ["browser", "chromium"]
 
 
 @dataclass

@@ -1,17 +1,23 @@
 """The description of the API, the page that shows it, and whether the API keeps what it promises."""
 
+from collections.abc import Iterator
+
 import hypothesis
 import pytest
 import schemathesis
 from django.core.cache import cache
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
 from django.test import Client
 from hypothesis import HealthCheck
+from playwright.sync_api import Page
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from observatory.api.root import api
 from observatory.schedules.models import Schedule
 from observatory.wsgi import application
 from tests.api.conftest import Caller
+from tests.browser import Browser
 from tests.factories import finished_run, queued_run
 from tests.simulation import Plan
 
@@ -46,8 +52,28 @@ def test_the_page_is_there_without_a_login_and_asks_no_other_host() -> None:
     assert Client().get("/api/v1/").headers["Location"] == "docs"
 
 
+@pytest.mark.browser
+def test_the_page_lists_all_operations_under_the_content_security_policy(browser: Browser) -> None:
+    def look(page: Page) -> int:
+        page.goto("/api/v1/docs")
+        page.wait_for_selector(".opblock")
+        return page.locator(".opblock").count()
+
+    assert browser.run(look) == sum(len(methods) for methods in schema.raw_schema["paths"].values())
+
+
 @pytest.fixture
-def stored(db: None) -> dict[str, int]:
+def _one_connection() -> Iterator[None]:
+    """Requests leave the test's own database connection open, as in Django's test client."""
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+@pytest.fixture
+def stored(db: None, _one_connection: None) -> dict[str, int]:
     """Rows that generated calls may hit: the ids by the first part of the address."""
     run, waiting = finished_run(plan=Plan(levels=(1,), requests=8)), queued_run()
     schedule = Schedule.objects.create(benchmark=run.benchmark, cron="0 3 * * *")

@@ -39,6 +39,11 @@ def wait_until(condition, seconds=10):
     return condition()
 
 
+def lost(sampler):
+    """Whether its account ends with the note that the sampler was lost."""
+    return sampler.describe()["notes"][-1]["code"] == "sampler_lost"
+
+
 def pid_of(sampler):
     return sampler._process.pid
 
@@ -106,11 +111,9 @@ def test_a_sampler_that_is_killed_leaves_the_run_going_with_a_reason(tmp_path):
     time.sleep(1.5)
     start_ns = time.monotonic_ns()
     os.kill(pid_of(sampler), signal.SIGKILL)
-    assert wait_until(lambda: not alive(pid_of(sampler)))
-    account = sampler.describe()
+    assert wait_until(lambda: lost(sampler))
     sampler.stop()
-    ledger = window_ledger(samples(tmp_path), start_ns, start_ns + 5 * S, description=account)
-    assert account["notes"][-1]["code"] == "sampler_lost"
+    ledger = window_ledger(samples(tmp_path), start_ns, start_ns + 5 * S, description=sampler.describe())
     assert (ledger["it_j"], ledger["reasons"][0]["code"]) == (None, "sampler_lost")
     assert samples(tmp_path).num_rows > 0
 
@@ -118,10 +121,9 @@ def test_a_sampler_that_is_killed_leaves_the_run_going_with_a_reason(tmp_path):
 def test_a_full_disk_ends_the_sampler_and_its_words_are_kept(tmp_path):
     (tmp_path / "power.arrow").symlink_to("/dev/full")
     sampler = Sampler.start(ESTIMATE, tmp_path)
-    assert wait_until(lambda: not alive(pid_of(sampler)))
+    assert wait_until(lambda: lost(sampler))
     account = sampler.describe()
     sampler.stop()
-    assert account["notes"][-1]["code"] == "sampler_lost"
     assert "No space left on device" in account["notes"][-1]["text"]
     assert sampler.latest_power_w() is None
 

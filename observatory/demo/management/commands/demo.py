@@ -43,7 +43,8 @@ class Command(BaseCommand):
         user = site.prepare()
         supervisor = Supervisor(port)
         try:
-            supervisor.start(site.point_to)
+            site.point_to(supervisor.engine_url)
+            supervisor.start()
             claim.announce(supervisor.url)
             valid = self._measure(site.benchmark(supervisor.engine_url, user), supervisor.check)
             if once:
