@@ -99,9 +99,7 @@ def test_pages_open_for_those_who_may_see_them_and_reading_changes_nothing(
     visitor = staff_client if kind == "staff" else user_client
     before = state()
     seen = {name: visitor.get(address(name, cast)).status_code for name in NAMES}
-    expected = {
-        name: 403 if name in STAFF_ONLY and kind == "user" else 405 if name in POSTS else 200 for name in NAMES
-    }
+    expected = {name: 403 if name in STAFF_ONLY and kind == "user" else 405 if name in POSTS else 200 for name in NAMES}
     assert seen == expected
     assert state() == before
 
