@@ -4,7 +4,6 @@ One thread, one epoll. While requests are in flight the loop only sends, receive
 ``finished`` and are handed to ``on_finished`` when nothing else is due.
 """
 
-import gc
 import select
 from array import array
 from collections import deque
@@ -66,14 +65,7 @@ class Engine:
         """
         self.asleep_ns = 0
         self.read_delays_ns = array("q")
-        gc.collect()
-        gc.freeze()
-        gc.disable()
-        try:
-            self._loop(pacing, next_exchange, round(drain_s * 1e9), on_tick)
-        finally:
-            gc.enable()
-            gc.unfreeze()
+        self._loop(pacing, next_exchange, round(drain_s * 1e9), on_tick)
         while self._finished:
             self._on_finished(self._finished.popleft())
 
