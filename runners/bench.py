@@ -20,7 +20,7 @@ import pyarrow as pa
 from runners import __version__
 from runners.address import AddressError, ResolveError
 from runners.environment import environment
-from runners.load.check import Checked, Unusable, check
+from runners.load.check import Asker, Checked, Unusable, check
 from runners.load.engine import Engine
 from runners.load.records import SCHEMA, Spool, read_spool, write_parquet
 from runners.load.rows import Window
@@ -90,7 +90,8 @@ class Bench:
     def _measure(self, key: str, count_tokens: Any, sampler: Sampler) -> tuple[Exit, str, str]:
         where, requests = self._aim(key)
         self._report("check", 0.0, sampler)
-        checked = check(where, self.spec.timeouts, requests, self.spec.salt)
+        asker = Asker(where, self.spec.timeouts, partial(self._while_checking, sampler))
+        checked = check(asker, requests, self.spec.salt)
         self._read_idle(sampler)
         recorder = Recorder(Spool(self.out / "requests.arrow"), checked.requests, count_tokens)
         try:
@@ -100,6 +101,11 @@ class Bench:
         self._report("summary", 1.0, sampler)
         sampler.stop()
         return self._finish(where, checked, recorder, sampler)
+
+    def _while_checking(self, sampler: Sampler, now_ns: int) -> None:
+        if self._stop:
+            raise Interrupted
+        self._report("check", 0.0, sampler)
 
     def _aim(self, key: str) -> tuple[Destination, Requests]:
         target = self.spec.target

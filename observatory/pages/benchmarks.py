@@ -77,7 +77,7 @@ def benchmark(request: Request, pk: int, form: str = "html") -> HttpResponseBase
         "estimate": cost,
         "trouble": trouble,
         "schedules": ScheduleTable(found.schedules.all(), exclude=("benchmark",), orderable=False),
-        "runs": latest(Run.objects.filter(benchmark=found)),
+        "runs": latest(Run.objects.filter(benchmark=found), exclude=("benchmark", "deployment")),
     }
     return answer(
         request,
@@ -127,7 +127,7 @@ def _named(kind: Any, text: str) -> Any:
 def preview(request: Request) -> HttpResponse:
     """What the form as it stands would take; the form's fields are in the query string. Changes nothing."""
     form = BenchmarkForm(request.GET, instance=Benchmark())
-    form.fields["name"].required = False
+    del form.fields["name"]
     cost = trouble = None
     if form.is_valid():
         cost, trouble = _estimate(form.instance)
@@ -140,7 +140,6 @@ def _complaints(form: BenchmarkForm) -> list[str]:
         f"{form.fields[name].label or name}: {text}" if name in form.fields else str(text)
         for name, texts in form.errors.items()
         for text in texts
-        if name != "name"
     ]
 
 

@@ -63,7 +63,7 @@ def deployment(request: Request, pk: int, form: str = "html") -> HttpResponseBas
     context = {
         "deployment": found,
         "benchmarks": BenchmarkTable(all_benchmarks().filter(deployment=found), exclude=("deployment",)),
-        "runs": latest(Run.objects.filter(deployment=found)),
+        "runs": latest(Run.objects.filter(deployment=found), exclude=("deployment",)),
     }
     return answer(
         request,

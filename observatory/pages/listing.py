@@ -24,11 +24,18 @@ class Listing(tables.Table):  # type: ignore[misc]
 
 
 class Number(tables.Column):  # type: ignore[misc]
-    """A right-aligned number; its unit stands in the head of the column."""
+    """A right-aligned fact, as exact as it is known; its unit stands in the head of the column."""
 
     def __init__(self, unit: str = "", **options: Any) -> None:
         super().__init__(attrs={"td": {"class": "number"}, "th": {"class": "number"}}, **options)
         self.unit = unit
+
+    def render(self, value: Any) -> str:
+        return f"{float(value):,.10g}".replace(",", "\u2009")
+
+
+class Price(Number):
+    """A sum of money, to three significant digits."""
 
     def render(self, value: Any) -> str:
         return significant(float(value))

@@ -28,13 +28,14 @@ def table(runs: QuerySet[Run], columns: tuple[Column, ...], sort: str = "") -> R
     return RunTable(found, extra_columns=[(column.key, MetricColumn(column)) for column in columns])
 
 
-def latest(runs: QuerySet[Run]) -> RunTable:
-    """The newest few runs, for the page of what they belong to."""
+def latest(runs: QuerySet[Run], exclude: tuple[str, ...] = ()) -> RunTable:
+    """The newest few runs, for the page of what they belong to; ``exclude`` are columns that the page tells already."""
     found = shown(runs, DEFAULT)[:LATEST]
     return RunTable(
         list(found),
         extra_columns=[(column.key, MetricColumn(column)) for column in DEFAULT],
         orderable=False,
+        exclude=exclude,
     )
 
 

@@ -1,5 +1,7 @@
 """What each table shows."""
 
+from dataclasses import replace
+
 import django_tables2 as tables
 from django.db.models import F, QuerySet
 from django.urls import reverse
@@ -8,11 +10,11 @@ from django.utils.safestring import SafeString
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint, Site
-from observatory.pages.listing import Listing, Moment, Number
+from observatory.pages.listing import Listing, Moment, Number, Price
 from observatory.pages.run_columns import Column, number
 from observatory.pages.templatetags.numbers import duration, metric, missing, progress_bar, quantity, status
 from observatory.runs.models import Run
-from observatory.schedules.models import Schedule
+from observatory.schedules.models import Occurrence, Schedule
 
 
 class EndpointTable(Listing):
@@ -45,7 +47,7 @@ class DeploymentTable(Listing):
     engine = tables.Column()
     precision = tables.Column()
     hardware = tables.Column(order_by=("accelerator__name", "accelerator_count"))
-    usd_per_hour = Number("$/h", verbose_name="Price")
+    usd_per_hour = Price("$/h", verbose_name="Price")
     site = tables.Column()
 
     def render_engine(self, record: Deployment) -> str:
@@ -65,9 +67,12 @@ class HardwareTable(Listing):
     int8_dense_tops = Number("TOPS", verbose_name="INT8")
     fp4_dense_tflops = Number("TFLOPS", verbose_name="FP4")
     tdp_w = Number("W", verbose_name="TDP")
-    cheapest = Number("$/h", verbose_name="Price from")
+    cheapest = Price("$/h", verbose_name="Price from")
     confidence = tables.Column()
     source = tables.Column(orderable=False, attrs={"td": {"class": "text muted small"}})
+
+    def render_source(self, value: str) -> SafeString:
+        return _clamped(value)
 
 
 class SiteTable(Listing):
@@ -82,7 +87,12 @@ class SiteTable(Listing):
     source = tables.Column(orderable=False, attrs={"td": {"class": "text muted small"}})
 
     def render_source(self, record: Site) -> SafeString:
-        return format_html("{}{}{}", record.note, ". " if record.note and record.source else "", record.source)
+        return _clamped(". ".join(filter(None, (record.note, record.source))))
+
+
+def _clamped(text: str) -> SafeString:
+    """A long text in two lines; the whole of it on hover."""
+    return format_html('<span class="clamp" title="{0}">{0}</span>', text)
 
 
 class EditableSiteTable(SiteTable):
@@ -131,9 +141,9 @@ class OccurrenceTable(Listing):
     run = tables.Column(linkify=True, default="")
     reason = tables.Column(orderable=False, default="", attrs={"td": {"class": "text muted"}})
 
-    def render_outcome(self, value: str) -> SafeString:
-        kind = {"started": "ok", "missed": "note"}.get(value, "")
-        return format_html('<span class="badge {}">{}</span>', kind, value)
+    def render_outcome(self, record: Occurrence) -> SafeString:
+        kind = {"started": "ok", "missed": "note"}.get(record.outcome, "")
+        return format_html('<span class="badge {}">{}</span>', kind, record.outcome)
 
 
 def asks(benchmark: Benchmark) -> str:
@@ -166,13 +176,12 @@ class MetricColumn(tables.Column):  # type: ignore[misc]
 
     def render(self, record: Run) -> SafeString:
         found = number(record, self.shown)
-        if found is None:
-            return missing(_why_missing(record))
-        return metric(found.value, self.shown.metric.key, found.mark, found.n)
-
-
-def _why_missing(run: Run) -> str:
-    return "not measured, or too few samples" if run.ended else "the run has not ended yet"
+        if found is not None:
+            return metric(found.value, self.shown.metric.key, found.mark, found.n)
+        if not record.ended:
+            return missing("the run has not ended yet")
+        mean = number(record, replace(self.shown, statistic="mean"))
+        return metric(None, self.shown.metric.key, n=mean.n if mean else None, statistic=self.shown.statistic)
 
 
 PICK = format_html('<span class="sr">{}</span>', "Pick")

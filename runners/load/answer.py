@@ -12,6 +12,7 @@ from runners.load.dialects import BadPayload, Delta, DialectForm, InbandError
 from runners.load.exchange import Exchange
 from runners.load.framing import MAX_BODY_BYTES, ProtocolError, Read, TooManyBytes
 from runners.load.outcomes import Outcome
+from runners.load.repeats import Repeat
 from runners.load.sse import Decoder, Event, EventTooLarge
 
 CountTokens = Callable[[str], int]
@@ -68,6 +69,7 @@ class Answer:
         self._response_model: str | None = None
         self._first_event_ns: int | None = None
         self._first_answer_ns: int | None = None
+        self._plain: str | None = None  # the text of the last event, when it was nothing but text
         self._done = False
         self._streamed = True
         self._whole_ns: int | None = None
@@ -229,17 +231,30 @@ class Answer:
                 piece = inflater.unconsumed_tail
 
     def _read_stream(self) -> None:
-        decoder = Decoder()
+        decoder, repeat = Decoder(), Repeat()
         reads = self._exchange.response.reads
         for read, piece in self._decoded():
-            for event in decoder.feed(piece, read):
+            text = repeat.text(piece) if decoder.idle else None
+            if text is not None:
+                self._texts.append(text)
+                self._stamps.append(reads[read][0])
+                self._usage_since_token = False
+                continue
+            whole = decoder.idle
+            events = decoder.feed(piece, read)
+            for event in events:
                 self._read_event(event, reads[read][0])
+            if whole and decoder.idle and len(events) == 1 and self._plain is not None and not self._done:
+                repeat.learn(piece, self._plain)
+            else:
+                repeat.forget()
         tail = decoder.tail()
         if tail is not None and tail.data.strip() == b"[DONE]" and not self._done:
             self._done = True
             self._flag("unterminated_done")
 
     def _read_event(self, event: Event, stamp_ns: int) -> None:
+        self._plain = None
         if self._first_event_ns is None:
             self._first_event_ns = stamp_ns
         if self._done:
@@ -274,6 +289,7 @@ class Answer:
             raise _Ended(Outcome.INBAND_ERROR, str(error)) from None
 
     def _take(self, delta: Delta, stamp_ns: int) -> None:
+        self._plain = delta.plain_text
         before = self._usage_tokens
         self._keep(delta)
         grown = delta.usage is not None and self._usage_tokens > before

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from time import monotonic_ns
+from time import monotonic_ns, process_time
 from typing import Any
 
 import numpy as np
@@ -119,6 +119,7 @@ class Stage:
         self.level = spec.load.levels[index]
         self.begin_ns = 0
         self.end_ns = 0
+        self.cpu_s = 0.0
         self._engine = engine
         self._recorder = recorder
         self._supply = supply
@@ -143,12 +144,15 @@ class Stage:
     def run(self, on_tick: Callable[[int], None]) -> None:
         self._recorder.reset()
         self._supply.fill(min(self.ahead, self.spec.load.requests or self.ahead))
+        cpu_began_s = process_time()
         self.begin_ns = monotonic_ns()
         warm_ns = self.begin_ns + round(self.spec.load.warmup_s * 1e9)
         self._pacing = pacing = self._make_pacing(warm_ns)
         self._engine.drive(pacing, self._supply.take, drain_s=self.spec.load.drain_s, on_tick=on_tick)
         self.end_ns = monotonic_ns()
         self._record_not_sent(pacing)
+        self._recorder.flush()
+        self.cpu_s = process_time() - cpu_began_s
 
     def top_up(self) -> None:
         """To be called between sends, while the loop has time."""
@@ -175,6 +179,7 @@ class Stage:
         return Client(
             clock="kernel" if engine.clock.kernel_stamps else "user",
             busy_share=max(0.0, 1 - engine.asleep_ns / wall_ns),
+            cpu_s=self.cpu_s,
             read_delay_p99_ms=None if delays is None else float(np.percentile(delays, 99)) / 1e6,
             replaced_stamps=engine.clock.replaced,
             capped=isinstance(self._pacing, OpenLoop) and self._pacing.capped,

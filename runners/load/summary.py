@@ -32,6 +32,7 @@ class Client:
 
     clock: str = "kernel"
     busy_share: float | None = None
+    cpu_s: float | None = None
     read_delay_p99_ms: float | None = None
     replaced_stamps: int = 0
     capped: bool = False

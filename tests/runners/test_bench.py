@@ -146,6 +146,30 @@ def test_an_interrupted_run_keeps_its_rows_and_says_so(engine, tmp_path):
     assert not summary["valid"]
 
 
+def test_a_run_stopped_while_the_endpoint_hangs_in_the_check_ends_at_once(tmp_path):
+    with serving({"m": lambda wire: time.sleep(20)}) as server:
+        command = [
+            sys.executable,
+            "-m",
+            "runners",
+            "bench",
+            "--url",
+            server.url,
+            "--model",
+            "m",
+            "--out",
+            str(tmp_path),
+        ]
+        process = subprocess.Popen(
+            [*command, "--power", "none", "--progress", "json"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        lines = [json.loads(process.stdout.readline()) for _ in range(2)]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(5) == 130
+        process.stdout.close()
+    assert [line["phase"] for line in lines] == ["check", "check"]
+
+
 # what can go wrong
 
 

@@ -49,7 +49,8 @@ def quantity(
     """Any number with its unit, marked as ``metric`` does; times in "ms" move to the unit that keeps them readable."""
     if value is None or value == "":
         return missing("")
-    text, shown_unit = display(float(value), unit)
+    count = isinstance(value, int) and abs(value) < 1000
+    text, shown_unit = (str(value), unit) if count else display(float(value), unit)
     kind = Mark(mark)
     notes = [f"n = {n}"] if n is not None else []
     if kind is not Mark.MEASURED:
