@@ -19,6 +19,7 @@ from runners.load.outcomes import FATAL, Outcome
 from runners.load.transport import Connection, Destination, Progress, TransportError
 from runners.spec import Timeouts
 
+_ONLY_READABLE = select.EPOLLIN
 _READABLE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLERR | select.EPOLLHUP
 _SCAN_EVERY_NS = 50_000_000
 _MAX_WAITING = 2_048
@@ -123,12 +124,16 @@ class Engine:
         now = monotonic_ns()
         self.asleep_ns += now - before
         self.clock.refresh(now)
+        connections = self._connections
         for fd, mask in events:
-            connection = self._connections.get(fd)
-            if connection is not None:
+            connection = connections.get(fd)
+            if connection is None:
+                if fd == self._alarm.fd:
+                    self._alarm.clear()
+            elif mask == _ONLY_READABLE and connection.open:
+                self._read(connection)
+            else:
                 self._serve(connection, mask)
-            elif fd == self._alarm.fd:
-                self._alarm.clear()
         if waiting and (not events or waiting > _MAX_WAITING):
             self._on_finished(self._finished.popleft())
         return monotonic_ns() if events or waiting else now
@@ -224,7 +229,7 @@ class Engine:
     def _read(self, connection: Connection) -> None:
         exchange = connection.exchange
         try:
-            stamp, data, end = connection.receive(self.clock)
+            stamp, now, data, end = connection.receive(self.clock)
         except (OSError, TransportError) as error:
             self._broken(connection, exchange, error)
             return
@@ -233,7 +238,7 @@ class Engine:
                 self._drop(connection)
             return
         if data:
-            exchange.last_read_ns = now = monotonic_ns()
+            exchange.last_read_ns = now
             self.read_delays_ns.append(now - stamp)
             try:
                 complete = exchange.response.add(stamp, data)
