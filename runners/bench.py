@@ -21,21 +21,26 @@ from runners import __version__
 from runners.address import AddressError, ResolveError
 from runners.environment import environment
 from runners.load.calibrate import Calibration, calibrate
-from runners.load.check import Asker, Checked, Unusable, check
+from runners.load.check import Asker, Checked, Needs, Unusable, check
 from runners.load.engine import Engine
+from runners.load.judgement import Client, reason
+from runners.load.plan import StagePlan, fixed_stages
 from runners.load.records import SCHEMA, Spool, read_spool, write_parquet
 from runners.load.rows import Window
-from runners.load.stage import Recorder, Stage, Supply
-from runners.load.summary import Client, Ledger, reason, summarise, summarise_stage
+from runners.load.search import course_of
+from runners.load.stage import Recorder, Stage, Work
+from runners.load.summary import Ledger, summarise, summarise_stage
 from runners.load.target import Requests, api_key, base_endpoint, destination
+from runners.load.tokens import tokenizer_counter
 from runners.load.transport import Destination
-from runners.load.workload import tokenizer_counter
+from runners.load.workloads import Context, read
 from runners.power.energy import mean_power_w, window_ledger
 from runners.power.sampler import Sampler
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.probe import identify
 from runners.progress import Progress
-from runners.spec import RunSpec
+from runners.sources import Agents, Conversations
+from runners.spec import Arrivals, RunSpec
 
 
 class Exit(IntEnum):
@@ -54,7 +59,10 @@ class Bench:
     """One run. ``run`` returns the exit status; everything measured is in ``out``, whatever happens."""
 
     def __init__(self, spec: RunSpec, out: Path, progress: Progress) -> None:
+        """Raises SpecError for files that cannot be used."""
         self.spec = spec if spec.salt else replace(spec, salt=secrets.token_hex(8))
+        self._material = read(spec.workload.source)
+        self._course = course_of(spec)
         self.out = out
         self.summary: dict[str, Any] | None = None
         self._progress = progress
@@ -62,7 +70,7 @@ class Bench:
         self._anchor = {"monotonic_ns": self._began_ns, "utc": datetime.now(UTC).isoformat()}
         self._engine: Engine | None = None
         self._stages: list[tuple[Stage, Client]] = []
-        self._calibrations: list[Calibration] = []
+        self._calibrations: dict[float, Calibration] = {}
         self._stop = ""
         self._next_report_ns = 0
         self._idle_window: tuple[int, int] | None = None
@@ -93,8 +101,9 @@ class Bench:
         where, requests = self._aim(key)
         self._report("check", 0.0, sampler)
         asker = Asker(where, self.spec.timeouts, partial(self._while_waiting, "check", sampler))
-        checked = check(asker, requests, self.spec.salt)
-        self._calibrations = self._calibrate(sampler)
+        checked = check(asker, requests, self.spec.salt, self._needs(), count_tokens)
+        if self.spec.load.search is None:
+            self._calibrate([plan.level for plan in fixed_stages(self.spec)], sampler)
         self._read_idle(sampler)
         recorder = Recorder(Spool(self.out / "requests.arrow"), checked.requests, count_tokens)
         try:
@@ -121,14 +130,23 @@ class Bench:
             raise Unusable("bad_url", str(error)) from None
         return where, Requests(endpoint, target.dialect, target.model, self.spec.workload, key)
 
-    def _calibrate(self, sampler: Sampler) -> list[Calibration]:
-        """One a level; none when it was not asked for."""
-        load = self.spec.load
-        if load.calibrate_s <= 0:
-            return []
-        return calibrate(
-            load.arrivals, load.levels, load.calibrate_s, partial(self._while_waiting, "calibrate", sampler)
-        )
+    def _needs(self) -> Needs:
+        source = self.spec.workload.source
+        system = isinstance(source, Conversations | Agents) and source.system_tokens > 0
+        return Needs(turns=self._material.chained, system=system)
+
+    def _calibrate(self, levels: list[float], sampler: Sampler) -> None:
+        """Once a level; not at all when it was not asked for."""
+        load, recording = self.spec.load, self._material.recording
+        missing = [level for level in dict.fromkeys(levels) if level not in self._calibrations]
+        if load.calibrate_s <= 0 or not missing:
+            return
+        arrivals, loads = load.arrivals, missing
+        if arrivals is Arrivals.REPLAY and recording is not None:
+            arrivals, loads = Arrivals.CONSTANT, [speed * recording.per_s for speed in missing]
+        on_tick = partial(self._while_waiting, "calibrate", sampler)
+        found = calibrate(arrivals, loads, load.calibrate_s, on_tick)
+        self._calibrations |= dict(zip(missing, found, strict=True))
 
     def _read_idle(self, sampler: Sampler) -> None:
         """Idle power with the server up and no traffic."""
@@ -148,18 +166,35 @@ class Bench:
         if self._stop:
             engine.stop(self._stop)
         try:
-            for index in range(len(self.spec.load.levels)):
-                if engine.stop_reason:
-                    break
-                stage = Stage(
-                    self.spec, index, engine, recorder, Supply(checked.requests, self.spec, checked.fit, index)
-                )
-                stage.run(partial(self._tick, stage, recorder, sampler))
-                calibration = self._calibrations[index] if self._calibrations else None
-                self._stages.append((stage, stage.client(calibration)))
+            while not engine.stop_reason and (plan := self._course.next()) is not None:
+                self._run_stage(plan, engine, checked, recorder, sampler)
         finally:
             engine.close()
             self._engine = None
+
+    def _run_stage(
+        self, plan: StagePlan, engine: Engine, checked: Checked, recorder: Recorder, sampler: Sampler
+    ) -> None:
+        self._calibrate([plan.level], sampler)
+        context = Context(
+            seed=self.spec.workload.seed,
+            salt=f"{self.spec.salt}/stage{plan.index}",
+            fit=checked.fit,
+            count_tokens=checked.count_tokens,
+            input_tokens=plan.input_tokens,
+            output_tokens=self.spec.workload.output_tokens,
+            stage=plan.index,
+            stages=self._course.total,
+            warms_up=self.spec.load.warmup_s > 0,
+        )
+        work = Work(self._material.begin(context), self._material.chained, self._material.recording)
+        stage = Stage(self.spec, plan, engine, recorder, checked.requests, work)
+        stage.run(partial(self._tick, stage, recorder, sampler))
+        client = stage.client(self._calibrations.get(plan.level))
+        self._stages.append((stage, client))
+        if self.spec.load.search is not None:
+            rows = read_spool(self.out / "requests.arrow", SCHEMA)
+            self._course.add(summarise_stage(rows, plan, self.spec, client=client))
 
     def _tick(self, stage: Stage, recorder: Recorder, sampler: Sampler, now_ns: int) -> None:
         stage.top_up()
@@ -171,10 +206,10 @@ class Bench:
         recent = sorted(recorder.recent_ttft_ms)
         self._report(
             stage.phase(now_ns),
-            (stage.index + fraction) / len(self.spec.load.levels),
+            (stage.plan.index + fraction) / self._course.total,
             sampler,
-            stage=stage.index,
-            load={"kind": "concurrency" if stage.closed else "rate", "value": stage.level},
+            stage=stage.plan.index,
+            load=stage.plan.load,
             planned=stage.planned,
             sent=recorder.finished + (self._engine.in_flight if self._engine else 0),
             ok=recorder.ok,
@@ -194,7 +229,7 @@ class Bench:
             "t_s": elapsed_s,
             "phase": phase,
             "stage": 0,
-            "stages": len(self.spec.load.levels),
+            "stages": self._course.total,
             "load": None,
             "planned": None,
             "sent": 0,
@@ -249,8 +284,11 @@ class Bench:
                 idle_w=idle_w,
             )
 
+        template_tokens = checked.fit.overhead_tokens if checked.fit.checked else None
         stages = [
-            summarise_stage(rows, stage.index, self.spec, client=client, ledger_of=ledger_of)
+            summarise_stage(
+                rows, stage.plan, self.spec, client=client, ledger_of=ledger_of, template_tokens=template_tokens
+            )
             for stage, client in self._stages
         ]
         engine, version, _ = identify(where, checked.requests.key)
@@ -258,6 +296,8 @@ class Bench:
             rows,
             self.spec,
             stages,
+            self._course.findings(),
+            workload={"sent": self._material.words, "lengths_from": checked.lengths_from},
             runner_version=__version__,
             clock=next((client.clock for _, client in self._stages), "user"),
             clock_anchor=self._anchor,

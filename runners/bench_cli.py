@@ -2,16 +2,16 @@
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from runners.bench import Bench, Exit, write_failure
+from runners.bench_options import add_load, add_workload, load_of, workload_of
 from runners.load.report import table
 from runners.progress import BarProgress, JsonProgress
-from runners.spec import Account, Arrivals, Dialect, Load, Power, RunSpec, Slo, SpecError, Target, Timeouts, Workload
+from runners.spec import Account, Dialect, Power, RunSpec, Slo, SpecError, Target, Timeouts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,34 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target.add_argument("--model", default="", help="model name as the server expects it")
     target.add_argument("--dialect", choices=list(Dialect), default=Dialect.OPENAI_CHAT.value)
     target.add_argument("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
-    _add_load(parser.add_argument_group("load"))
-    _add_workload(parser.add_argument_group("workload"))
+    add_load(parser)
+    add_workload(parser)
     _add_accounts(parser.add_argument_group("limits, power and money"))
-
-
-def _add_load(group: Any) -> None:
-    group.add_argument("--concurrency", type=_numbers, metavar="1,4,16", help="requests kept in flight, a stage each")
-    group.add_argument("--rate", type=_numbers, metavar="2,4,8", help="requests sent per second, a stage each")
-    group.add_argument(
-        "--arrivals", choices=("constant", "poisson"), default="poisson", help="with --rate: gaps (default poisson)"
-    )
-    group.add_argument(
-        "--requests", type=int, help="requests per stage without warm-up (default 10 x concurrency or 60)"
-    )
-    group.add_argument("--duration", type=float, metavar="S", help="seconds per stage, warm-up not counted")
-    group.add_argument(
-        "--calibrate", type=float, default=Load.calibrate_s, metavar="S",
-        help="seconds per level to measure this machine's own error beforehand (default %(default)s; 0: none)",
-    )  # fmt: skip
-    group.add_argument("--warmup", type=float, default=0.0, metavar="S", help="seconds of load before measuring")
-
-
-def _add_workload(group: Any) -> None:
-    group.add_argument("--input-tokens", type=int, default=128, help="prompt length, template included (default 128)")
-    group.add_argument("--output-tokens", type=int, default=128, help="answer length asked for (default 128)")
-    group.add_argument("--seed", type=int, default=0, help="of prompts and arrivals")
-    group.add_argument("--tokenizer", default="", help="tokenizer.json, for servers that do not count output tokens")
-    group.add_argument("--let-stop", action="store_true", help="do not ask the server to ignore its end-of-text token")
 
 
 def _add_accounts(group: Any) -> None:
@@ -63,13 +38,6 @@ def _add_accounts(group: Any) -> None:
     group.add_argument("--first-byte-timeout", type=float, default=Timeouts.first_byte_s, metavar="S")
     group.add_argument("--idle-timeout", type=float, default=Timeouts.idle_s, metavar="S")
     group.add_argument("--total-timeout", type=float, default=Timeouts.total_s, metavar="S")
-
-
-def _numbers(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,4,16") from None
 
 
 def _slo(text: str) -> Slo:
@@ -98,26 +66,13 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         raise SpecError("--url: say which endpoint to measure, such as --url http://localhost:8000")
     return RunSpec(
         target=Target(args.url, args.model, Dialect(args.dialect), args.api_key_env),
-        workload=Workload(
-            args.input_tokens, args.output_tokens, args.seed, ignore_eos=not args.let_stop, tokenizer=args.tokenizer
-        ),
-        load=_load_of(args),
+        workload=workload_of(args),
+        load=load_of(args),
         slo=args.slo,
         timeouts=Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout),
         power=Power(args.power, args.idle),
         account=Account(args.usd_per_hour, "", args.pue, "entered by hand" if args.pue else ""),
     )
-
-
-def _load_of(args: argparse.Namespace) -> Load:
-    if args.concurrency and args.rate:
-        raise SpecError("--concurrency and --rate are two kinds of load: give one of them")
-    levels = args.concurrency or args.rate or (1.0,)
-    requests = args.requests
-    if requests is None and args.duration is None:
-        requests = round(10 * max(levels)) if not args.rate else 60
-    load = Load(Arrivals.CLOSED, levels, requests, args.duration, args.warmup, calibrate_s=args.calibrate)
-    return replace(load, arrivals=Arrivals(args.arrivals)) if args.rate else load
 
 
 def run(args: argparse.Namespace) -> int:

@@ -106,6 +106,13 @@ METRICS: tuple[Metric, ...] = (
         "Tokens per second that one user sees while the answer streams: 1 / TPOT, per request.",
     ),
     _distribution(
+        "task_ms",
+        "Task latency",
+        "ms",
+        Better.LOWER,
+        "From the first request of an agent's task to the last token of its last one, with the time its tools took.",
+    ),
+    _distribution(
         "input_tokens", "Input tokens", "tok", Better.NEITHER, "Prompt tokens per request, as the server counts them."
     ),
     _distribution(
@@ -163,6 +170,13 @@ METRICS: tuple[Metric, ...] = (
         "Share of the planned requests of the window that ended well and met every bound of the SLO.",
     ),
     _rate("success_share", "Success share", "%", Better.HIGHER, "Good requests as a share of planned ones."),
+    _rate(
+        "cached_share",
+        "Cached prompt tokens",
+        "%",
+        Better.NEITHER,
+        "Share of the prompt tokens of good requests that the server says its prefix cache served.",
+    ),
     _rate(
         "achieved_concurrency",
         "Achieved concurrency",

@@ -5,6 +5,8 @@ from typing import Any, Protocol, TextIO
 
 import orjson
 
+from runners.loads import long_name
+
 _BAR = 24
 
 
@@ -63,8 +65,7 @@ def bar(state: dict[str, Any]) -> str:
     parts = [f"[{'#' * filled}{'.' * (_BAR - filled)}] {fraction:4.0%}"]
     if state["phase"] in ("warmup", "measure", "drain"):
         load = state["load"]
-        level = f"concurrency {load['value']:g}" if load["kind"] == "concurrency" else f"{load['value']:g} requests/s"
-        parts.append(f"stage {state['stage'] + 1} of {state['stages']}, {level}")
+        parts.append(f"stage {state['stage'] + 1} of {state['stages']}, {long_name(**load)}")
         parts.append(f"{state['ok']} ok, {state['failed']} failed")
     else:
         words = {

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from runners.load.judgement import Client
+from runners.load.plan import fixed_stages
 from runners.load.records import SCHEMA
 from runners.load.rows import Window
-from runners.load.summary import Client, summarise_stage
+from runners.load.summary import summarise_stage
 from runners.metrics import Mark
 from runners.power.devices import Device, Layer
 from runners.power.energy import window_ledger
@@ -172,11 +174,17 @@ def stage_summaries(plan: Plan, spec: RunSpec, rows: pa.Table, power: pa.Table) 
             power, window.start_ns, window.end_ns, description=facts, pue=plan.pue, pue_source="site", idle_w=idle_w
         )
 
+    busy = {level: 0.97 if level in plan.client_limited else 0.2 for level in plan.levels}
     return [
-        summarise_stage(rows, index, spec, client=Client(busy_share=0.97 if level in plan.client_limited else 0.2),
-                        ledger_of=ledger if plan.energy else None)
-        for index, level in enumerate(plan.levels)
-    ]  # fmt: skip
+        summarise_stage(
+            rows,
+            stage,
+            spec,
+            client=Client(busy_share=busy[stage.level]),
+            ledger_of=ledger if plan.energy else None,
+        )
+        for stage in fixed_stages(spec)
+    ]
 
 
 def progress_series(plan: Plan, fraction: float) -> list[dict[str, Any]]:

@@ -5,6 +5,9 @@ from django.urls import reverse
 from observatory.catalog.models import Deployment
 from runners.spec import Arrivals
 
+#: Those that need nothing but a rate.
+ARRIVALS = (Arrivals.CLOSED, Arrivals.CONSTANT, Arrivals.POISSON)
+
 
 class Benchmark(models.Model):
     """A question put to a deployment, to be asked again and again. Numbers mean the same as in ``runners.spec``."""
@@ -15,7 +18,7 @@ class Benchmark(models.Model):
     output_tokens = models.PositiveIntegerField(default=128)
     seed = models.BigIntegerField(default=0)
     arrivals = models.CharField(
-        max_length=20, choices=[(a.value, a.value) for a in Arrivals], default=Arrivals.CLOSED.value
+        max_length=20, choices=[(a.value, a.value) for a in ARRIVALS], default=Arrivals.CLOSED.value
     )
     levels = models.JSONField(default=list, help_text="Concurrencies, or requests per second; one stage each")
     requests = models.PositiveIntegerField(null=True, blank=True)

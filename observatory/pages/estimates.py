@@ -8,6 +8,7 @@ from math import ceil
 
 from observatory.catalog.models import Deployment
 from observatory.runs.models import Measurement, Run
+from runners.load.workloads.lengths import mean_tokens
 from runners.metrics import Mark
 from runners.spec import Arrivals, RunSpec
 
@@ -23,7 +24,7 @@ class Pace:
     source: str
     mark: Mark
 
-    def request_s(self, level: float, output_tokens: int) -> float:
+    def request_s(self, level: float, output_tokens: float) -> float:
         """Seconds of one request at the load that is nearest to ``level``."""
         _, ttft_ms, tpot_ms = min(self.stages, key=lambda stage: abs(stage[0] - level))
         return (ttft_ms + tpot_ms * (output_tokens - 1)) / 1000
@@ -70,8 +71,8 @@ def estimate(spec: RunSpec, pace: Pace) -> Estimate:
     return Estimate(
         seconds=seconds,
         requests=requests,
-        input_tokens=requests * spec.workload.input_tokens,
-        output_tokens=requests * spec.workload.output_tokens,
+        input_tokens=round(requests * mean_tokens(spec.workload.input_tokens)),
+        output_tokens=round(requests * mean_tokens(spec.workload.output_tokens)),
         usd=None if price is None else price * seconds / 3600,
         pace=pace,
     )
@@ -80,7 +81,7 @@ def estimate(spec: RunSpec, pace: Pace) -> Estimate:
 def _stage(spec: RunSpec, level: float, pace: Pace) -> tuple[float, int]:
     """(seconds, requests) of one stage: it sends until its requests or its time are used up, then waits for answers."""
     load = spec.load
-    request_s = pace.request_s(level, spec.workload.output_tokens)
+    request_s = pace.request_s(level, mean_tokens(spec.workload.output_tokens))
     closed = load.arrivals is Arrivals.CLOSED
     per_s = level / request_s if closed else level
     ends = [] if load.duration_s is None else [load.duration_s]

@@ -15,8 +15,9 @@ from django.db import transaction
 
 from observatory.runs import plain, spool, states
 from observatory.runs.models import Measurement, Run, Stage
+from runners.load.judgement import reason
 from runners.load.records import read_spool, write_parquet
-from runners.load.summary import reason, summarise
+from runners.load.summary import summarise
 from runners.metrics import STATISTICS
 from runners.spec import RunSpec
 

@@ -18,7 +18,7 @@ import orjson
 
 import runners
 from runners.load.answer import Answer
-from runners.load.arrivals import ClosedLoop, OpenLoop, Pacing, schedule_ns
+from runners.load.arrivals import ClosedLoop, OpenLoop, Pacing, Span, Times, schedule_ns
 from runners.load.dialects import form
 from runners.load.engine import Engine
 from runners.load.exchange import Exchange
@@ -103,11 +103,12 @@ def _level(
     engine = Engine(where, _TIMEOUTS, finished.append)
     began_ns, cpu_s = monotonic_ns(), process_time()
     try:
-        pacing: Pacing = ClosedLoop(int(level), 0, None, began_ns + round(seconds * 1e9))
+        span = Span(0, end_ns=began_ns + round(seconds * 1e9))
+        pacing: Pacing = ClosedLoop(int(level), span)
         if not closed:
-            offsets_ns = schedule_ns(arrivals, level, warmup_s=0, requests=None, duration_s=seconds, seed=0)
-            pacing = OpenLoop(began_ns + offsets_ns, 0, 65_536)
-        engine.drive(pacing, lambda: Exchange(request), drain_s=_TIMEOUTS.total_s, on_tick=on_tick)
+            offsets_ns = schedule_ns(arrivals, level, Times(duration_s=seconds), 0)
+            pacing = OpenLoop(began_ns + offsets_ns, span, 65_536)
+        engine.drive(pacing, lambda _: Exchange(request), drain_s=_TIMEOUTS.total_s, on_tick=on_tick)
     finally:
         engine.close()
     wall_s = (monotonic_ns() - began_ns) / 1e9

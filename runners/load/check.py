@@ -4,17 +4,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import orjson
+
 from runners.load.answer import Answer
-from runners.load.arrivals import ClosedLoop
+from runners.load.arrivals import ClosedLoop, Span
 from runners.load.engine import Engine
 from runners.load.exchange import Exchange
 from runners.load.outcomes import HELP, Outcome
 from runners.load.target import Requests
+from runners.load.tokens import CountTokens, endpoint_counter, single_token_words
 from runners.load.transport import Destination
-from runners.load.workload import LengthFit, Prompts
+from runners.load.words import WORDS, LengthFit, Words
+from runners.load.workloads import Message
 from runners.spec import Timeouts
 
 _SMALL_WORDS, _LARGE_WORDS = 16, 112
+_TOKENIZER_TOLERANCE = 0.02
+_PAGE_TIMEOUTS = Timeouts(connect_s=3.0, first_byte_s=5.0, idle_s=5.0, total_s=10.0)
 _CHECK_OUTPUT_TOKENS = 2
 #: What to leave out, in this order, when a server refuses the request: each is a convenience that some do not know.
 _REFUSABLE = ("ignore_eos", "stream_options", "temperature")
@@ -31,11 +37,25 @@ class Unusable(Exception):
 
 @dataclass(frozen=True)
 class Checked:
-    """What the check settled: requests in the form that the endpoint takes, and its prompt lengths."""
+    """What the check settled: requests in the form that the endpoint takes, and its prompt lengths.
+
+    ``lengths_from`` says who told them: "tokenizer", "endpoint" (its /tokenize), "usage" or "unknown". ``count_tokens``
+    is there with the first two only.
+    """
 
     requests: Requests
     fit: LengthFit
     row: dict[str, Any]
+    lengths_from: str = "unknown"
+    count_tokens: CountTokens | None = None
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the workload needs to know beside the length of a plain prompt."""
+
+    turns: bool = False
+    system: bool = False
 
 
 OnTick = Callable[[int], None]
@@ -49,8 +69,8 @@ def exchange_once(
     engine = Engine(destination, timeouts, finished.append)
     try:
         engine.drive(
-            ClosedLoop(concurrency=1, warm_ns=0, requests=1, end_ns=None),
-            lambda: Exchange(request, asked_output_tokens=output_tokens),
+            ClosedLoop(concurrency=1, span=Span(0, requests=1)),
+            lambda _: Exchange(request, asked_output_tokens=output_tokens),
             drain_s=timeouts.connect_s + timeouts.total_s,
             on_tick=on_tick,
         )
@@ -67,20 +87,52 @@ class Asker:
     timeouts: Timeouts
     on_tick: OnTick | None = None
 
-    def ask(self, requests: Requests, prompt: str) -> dict[str, Any]:
-        """The row of the answer."""
-        request = requests.build(prompt, _CHECK_OUTPUT_TOKENS)
+    def ask(self, requests: Requests, *texts: str, system: str = "") -> dict[str, Any]:
+        """The row of the answer; ``texts`` are questions and answers in turn."""
+        messages = [Message(("user", "assistant")[i % 2], text) for i, text in enumerate(texts)]
+        if system:
+            messages.insert(0, Message("system", system))
+        request = requests.build(messages, _CHECK_OUTPUT_TOKENS)
         exchange = exchange_once(self.destination, self.timeouts, request, _CHECK_OUTPUT_TOKENS, self.on_tick)
         return Answer(exchange, requests.form, requests.model, secret=requests.key).row()
 
+    def post(self, requests: Requests, path: str, body: dict[str, Any]) -> Any:
+        """JSON from a page beside the measured one; None for anything but a success."""
+        request = requests.post(path, orjson.dumps(body))
+        exchange = exchange_once(self.destination, _PAGE_TIMEOUTS, request, on_tick=self.on_tick)
+        response = exchange.response
+        if response.status != 200 or not response.complete:
+            return None
+        try:
+            return orjson.loads(b"".join(piece for _, piece in response.body))
+        except orjson.JSONDecodeError:
+            return None
 
-def check(asker: Asker, requests: Requests, salt: str) -> Checked:
-    """Sends a few short requests. Raises Unusable."""
-    small = Prompts(0, f"{salt}/check", _SMALL_WORDS).prompt(0)
+
+def check(
+    asker: Asker,
+    requests: Requests,
+    salt: str,
+    needs: Needs = Needs(),
+    count_tokens: CountTokens | None = None,
+) -> Checked:
+    """Sends a few short requests. ``count_tokens``: a tokenizer that the user named. Raises Unusable."""
+    words = Words(0, f"{salt}/check")
+    small = words.text("small", _SMALL_WORDS)
     requests, row = _accepted(asker, requests, small)
     if row["outcome"] != Outcome.OK:
         raise Unusable(row["outcome"], explain(row))
-    return Checked(requests, _length_fit(asker, requests, row, salt), row)
+    source = "tokenizer" if count_tokens else "endpoint"
+    count_tokens = count_tokens or endpoint_counter(lambda path, body: asker.post(requests, path, body), requests.model)
+    large = words.text("large", _LARGE_WORDS)
+    fit = _usage_fit(row, asker.ask(requests, large))
+    exact = _exact_fit(fit, count_tokens, small, large) if count_tokens else None
+    if exact is None:
+        source, count_tokens = "usage" if fit.checked else "unknown", None
+    fit = exact or fit
+    if fit.checked and (needs.turns or needs.system):
+        fit = _chat_fit(asker, requests, fit, Words(0, f"{salt}/check/chat", fit.vocabulary), needs)
+    return Checked(requests, fit, row, source, count_tokens)
 
 
 def _accepted(asker: Asker, requests: Requests, prompt: str) -> tuple[Requests, dict[str, Any]]:
@@ -105,11 +157,39 @@ def _simpler(requests: Requests) -> Sequence[Requests]:
     ]
 
 
-def _length_fit(asker: Asker, requests: Requests, small: dict[str, Any], salt: str) -> LengthFit:
-    large = asker.ask(requests, Prompts(0, f"{salt}/check", _LARGE_WORDS).prompt(1))
+def _usage_fit(small: dict[str, Any], large: dict[str, Any]) -> LengthFit:
     if small["input_tokens"] is None or large["input_tokens"] is None:
         return LengthFit()
     return LengthFit.from_counts((_SMALL_WORDS, small["input_tokens"]), (_LARGE_WORDS, large["input_tokens"]))
+
+
+def _exact_fit(fit: LengthFit, count_tokens: CountTokens, small: str, large: str) -> LengthFit | None:
+    """With words of one token each; None for a tokenizer that does not count as the endpoint does."""
+    apart, words_apart = count_tokens(large) - count_tokens(small), _LARGE_WORDS - _SMALL_WORDS
+    if fit.checked and abs(apart - fit.tokens_per_word * words_apart) > _TOKENIZER_TOLERANCE * apart:
+        return None
+    vocabulary = single_token_words(count_tokens, WORDS)
+    if not vocabulary:
+        return None
+    overhead = fit.overhead_tokens + fit.tokens_per_word * _LARGE_WORDS - count_tokens(large) if fit.checked else 0.0
+    return LengthFit(overhead, 1.0, fit.checked, vocabulary=vocabulary)
+
+
+def _chat_fit(asker: Asker, requests: Requests, fit: LengthFit, words: Words, needs: Needs) -> LengthFit:
+    """What a system message and further turns cost in this endpoint's template, beside their texts."""
+    texts = [words.text(str(i), _SMALL_WORDS) for i in range(4)]
+    system = texts[3] if needs.system else ""
+    per_text, overhead = fit.tokens_per_word * _SMALL_WORDS, fit.overhead_tokens
+    if needs.system:
+        opening = asker.ask(requests, texts[0], system=system)["input_tokens"]
+        if opening is None:
+            return fit
+        overhead = opening - 2 * per_text
+    longer = asker.ask(requests, *texts[:3], system=system)["input_tokens"] if needs.turns else None
+    turn_tokens = None
+    if longer is not None:
+        turn_tokens = longer - overhead - (4 if needs.system else 3) * per_text
+    return replace(fit, overhead_tokens=overhead, turn_tokens=turn_tokens)
 
 
 def explain(row: dict[str, Any]) -> str:

@@ -54,13 +54,14 @@ class Engine:
     def drive(
         self,
         pacing: Pacing,
-        next_exchange: Callable[[], Exchange],
+        next_exchange: Callable[[bool], Exchange],
         *,
         drain_s: float,
         on_tick: Callable[[int], None] | None = None,
     ) -> None:
         """Sends what ``pacing`` asks for until it has ended and everything came back, at most ``drain_s`` later.
 
+        ``next_exchange`` is told whether its request is load only and gives it.
         ``on_tick`` is called about twenty times a second, between sends.
         """
         self.asleep_ns = 0
@@ -80,7 +81,7 @@ class Engine:
     def _loop(
         self,
         pacing: Pacing,
-        next_exchange: Callable[[], Exchange],
+        next_exchange: Callable[[bool], Exchange],
         drain_ns: int,
         on_tick: Callable[[int], None] | None,
     ) -> None:
@@ -89,7 +90,7 @@ class Engine:
         while True:
             due = None if self.stop_reason else pacing.next_due_ns(now, self.in_flight)
             while due is not None and due <= now:
-                self._begin(next_exchange(), pacing, now)
+                self._begin(pacing, next_exchange, now)
                 now = monotonic_ns()
                 due = None if self.stop_reason else pacing.next_due_ns(now, self.in_flight)
             if self.stop_reason or pacing.ended(now):
@@ -141,9 +142,10 @@ class Engine:
 
     # sending
 
-    def _begin(self, exchange: Exchange, pacing: Pacing, now: int) -> None:
-        exchange.due_ns, exchange.warmup = pacing.take(now)
-        exchange.ready_ns = now
+    def _begin(self, pacing: Pacing, next_exchange: Callable[[bool], Exchange], now: int) -> None:
+        due_ns, warmup = pacing.take(now)
+        exchange = next_exchange(warmup)
+        exchange.due_ns, exchange.warmup, exchange.ready_ns = due_ns, warmup, now
         self.in_flight += 1
         if self._idle:
             connection = self._idle.pop()

@@ -2,6 +2,7 @@
 
 from runners.load.framing import Response
 from runners.load.outcomes import Outcome
+from runners.load.workloads.base import Turn
 
 
 class Exchange:
@@ -17,6 +18,7 @@ class Exchange:
         "end_ns",
         "index",
         "last_read_ns",
+        "level",
         "outcome",
         "ready_ns",
         "request",
@@ -24,6 +26,7 @@ class Exchange:
         "retried",
         "sent_ns",
         "stage",
+        "turn",
         "unsent",
         "warmup",
     )
@@ -33,15 +36,19 @@ class Exchange:
         request: bytes,
         *,
         stage: int = 0,
+        level: float = 0.0,
         index: int = 0,
-        asked_input_tokens: int = 0,
+        asked_input_tokens: int | None = None,
         asked_output_tokens: int = 0,
+        turn: Turn | None = None,
     ) -> None:
         self.request = request
         self.stage = stage
+        self.level = level
         self.index = index
         self.asked_input_tokens = asked_input_tokens
         self.asked_output_tokens = asked_output_tokens
+        self.turn = turn
         self.warmup = False
         self.due_ns = 0
         self.ready_ns = 0

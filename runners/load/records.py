@@ -12,7 +12,12 @@ SCHEMA = pa.schema(
     [
         ("stage", pa.int16()),
         ("index", pa.int32()),
-        ("warmup", pa.bool_()),
+        ("warmup", pa.bool_()),  # load that is not measured: warm-up, or cool-down
+        ("level", pa.float64()),  # the value of the stage's load
+        ("group", pa.int32()),  # of prompts that share a prefix; null without one
+        ("chain", pa.int32()),  # the conversation or task; null where requests do not wait for each other
+        ("turn", pa.int16()),  # within the chain, from 0
+        ("turns", pa.int16()),  # planned for the chain
         ("due_ns", pa.int64()),
         ("ready_ns", pa.int64()),
         ("sent_ns", pa.int64()),
@@ -31,6 +36,7 @@ SCHEMA = pa.schema(
         ("response_model", pa.string()),
         ("asked_input_tokens", pa.int32()),
         ("asked_output_tokens", pa.int32()),
+        ("reusable_tokens", pa.int32()),  # of the input: what an endless prefix cache could serve
         ("input_tokens", pa.int32()),
         ("cached_tokens", pa.int32()),
         ("output_tokens", pa.int32()),

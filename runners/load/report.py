@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from runners.loads import short_name
 from runners.metrics import BY_KEY, Mark, display
 
 _COLUMNS = (
@@ -9,10 +10,12 @@ _COLUMNS = (
     ("TTFT p99", "ttft_ms", "p99"),
     ("TPOT p50", "tpot_ms", "p50"),
     ("E2E p50", "e2e_ms", "p50"),
+    ("task p50", "task_ms", "p50"),
     ("per user", "interactivity_tokens_per_s", "p50"),
     ("output", "output_tokens_per_s", "mean"),
     ("requests", "request_per_s", "mean"),
     ("goodput", "goodput_per_s", "mean"),
+    ("cached", "cached_share", "mean"),
     ("energy/query", "wh_per_query", "mean"),
     ("cost/M output", "usd_per_mtok_output", "mean"),
 )
@@ -35,11 +38,14 @@ def table(summary: dict[str, Any]) -> str:
     """Failures first, then a row a stage; "n=12" stands where 12 values are too few for a percentile."""
     stages = summary["stages"]
     columns = [column for column in _COLUMNS if any(column[1] in stage["metrics"] for stage in stages)]
+    if not any(stage["cache"]["offered_share"] for stage in stages):
+        columns = [column for column in columns if column[1] != "cached_share"]
     head = ["load", "ok/planned", *(name for name, _, _ in columns), "verdict"]
     rows = [head]
     for stage in stages:
         counts = f"{stage['ok']}/{stage['planned']}"
         rows.append([_load(stage), counts, *(cell(stage, key, stat) for _, key, stat in columns), stage["verdict"]])
+    rows += [_level_row(level, columns) for level in summary["levels"]]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
@@ -47,8 +53,26 @@ def table(summary: dict[str, Any]) -> str:
 
 
 def _load(stage: dict[str, Any]) -> str:
-    load = stage["load"]
-    return f"c={load['value']:g}" if load["kind"] == "concurrency" else f"{load['value']:g}/s"
+    """Such as "c=4", and "c=4 #2" for a repeat."""
+    name = short_name(**stage["load"])
+    return f"{name} #{stage['repeat']}" if stage["repeat"] > 1 else name
+
+
+def _level_row(level: dict[str, Any], columns: list[tuple[str, str, str]]) -> list[str]:
+    """The mean over the repeats and half of its 95 % interval."""
+    runs = f"mean of {len(level['stages'])}"
+    return [short_name(**level["load"]), runs, *(_spread(level, key, stat) for _, key, stat in columns), ""]
+
+
+def _spread(level: dict[str, Any], key: str, statistic: str) -> str:
+    found = level["metrics"].get(key, {}).get(statistic)
+    if found is None:
+        return "–"
+    text, unit = display(found["mean"], BY_KEY[key].unit)
+    if found["low"] is None:
+        return f"{text} {unit}"
+    half, half_unit = display(found["high"] - found["mean"], BY_KEY[key].unit)
+    return f"{text} {unit} ± {half}" if half_unit == unit else f"{text} {unit} ± {half} {half_unit}"
 
 
 def _failure_lines(stages: list[dict[str, Any]]) -> list[str]:
@@ -63,6 +87,9 @@ def _failure_lines(stages: list[dict[str, Any]]) -> list[str]:
 
 def _notes(summary: dict[str, Any]) -> list[str]:
     lines = [""]
+    for name in ("max_load_under_slo", "saturation"):
+        if summary.get(name):
+            lines.append(summary[name]["text"])
     marks = {metric["mark"] for stage in summary["stages"] for metric in stage["metrics"].values()}
     if str(Mark.MODELLED) in marks:
         lines.append("~ modelled, not measured")

@@ -44,6 +44,14 @@ class Gaps:
     same_read_share: float | None
 
 
+@dataclass(frozen=True)
+class Tasks:
+    """``ms``: from the first send to the last token of each task that was finished."""
+
+    started: int
+    ms: Floats
+
+
 class StageRows:
     """All rows of one stage, warm-up included; ``measured`` picks the planned ones."""
 
@@ -155,17 +163,25 @@ class StageRows:
 
     # the window
 
+    @property
+    def whole(self) -> Window | None:
+        """From the first measured send to the last end; None when nothing was sent."""
+        sent = self.sent_ns[self.measured & (self.sent_ns != MISSING)]
+        if not len(sent):
+            return None
+        return Window("whole", int(sent.min()), int(max(self.end_ns[self.measured].max(), sent.max())))
+
     def window(self, target: int | None) -> Window | None:
         """The steady window where there is one long enough, else the whole stage; None when nothing was sent.
 
         ``target``: the concurrency of a closed loop, None for an open one. Steady: from when the target was first in
         flight after the warm-up until the last send; it must be twice the median latency or longer and hold an end.
         """
-        sent = self.sent_ns[self.measured & (self.sent_ns != MISSING)]
-        if not len(sent):
+        whole = self.whole
+        if whole is None:
             return None
-        whole = Window("whole", int(sent.min()), int(max(self.end_ns[self.measured].max(), sent.max())))
-        reached = self._reached_ns(int(sent.min()), target)
+        sent = self.sent_ns[self.measured & (self.sent_ns != MISSING)]
+        reached = self._reached_ns(whole.start_ns, target)
         latencies_ms, _ = self.between_ms("sent_ns", "end_ns")
         if reached is None or not len(latencies_ms):
             return whole
@@ -176,15 +192,51 @@ class StageRows:
     def _reached_ns(self, first_sent_ns: int, target: int | None) -> int | None:
         if target is None:
             return first_sent_ns
-        was_sent = self.sent_ns != MISSING
-        times = np.concatenate((self.sent_ns[was_sent], self.end_ns[was_sent]))
-        steps = np.concatenate((np.ones(was_sent.sum()), -np.ones(was_sent.sum())))
+        start_ns, stop_ns = self._spans_ns
+        times = np.concatenate((start_ns, stop_ns))
+        steps = np.concatenate((np.ones(len(start_ns)), -np.ones(len(stop_ns))))
         order = np.lexsort((steps, times))
         in_flight = np.cumsum(steps[order])
         reached = np.flatnonzero((in_flight >= target) & (times[order] >= first_sent_ns))
         if len(reached):
             return int(times[order][reached[0]])
         return None
+
+    @cached_property
+    def _spans_ns(self) -> tuple[Ints, Ints]:
+        """First send and last end of each chain, its waits included; of each request where there are no chains."""
+        was_sent = self.sent_ns != MISSING
+        sent, end, chains = self.sent_ns[was_sent], self.end_ns[was_sent], self.ints("chain")[was_sent]
+        if not len(chains) or (chains == MISSING).any():
+            return sent, end
+        _, numbers = np.unique(chains, return_inverse=True)
+        first, last = np.full(numbers.max() + 1, sent.max()), np.zeros(numbers.max() + 1, dtype=np.int64)
+        np.minimum.at(first, numbers, sent)
+        np.maximum.at(last, numbers, end)
+        return first, last
+
+    def idle_share(self, window: Window) -> float:
+        """Part of the window during which nothing was in flight."""
+        was_sent = self.sent_ns != MISSING
+        order = np.argsort(self.sent_ns[was_sent], kind="stable")
+        start = np.clip(self.sent_ns[was_sent][order], window.start_ns, window.end_ns)
+        end = np.clip(self.end_ns[was_sent][order], window.start_ns, window.end_ns)
+        covered_to = np.maximum.accumulate(np.concatenate(([window.start_ns], end)))
+        gaps = np.maximum(np.append(start, window.end_ns) - covered_to, 0)
+        return float(gaps.sum() / max(window.end_ns - window.start_ns, 1))
+
+    @cached_property
+    def tasks(self) -> "Tasks":
+        """Chains that began in the measured part, and how long those took that were answered to their last turn."""
+        chains, turn, turns = self.ints("chain"), self.ints("turn"), self.ints("turns")
+        starts = np.flatnonzero(self.measured & (turn == 0) & (self.sent_ns != MISSING))
+        ends = np.flatnonzero(self.ok & (chains != MISSING) & (turn == turns - 1))
+        began = dict(zip(chains[starts].tolist(), starts.tolist(), strict=True))
+        pairs = [(began[chain], end) for chain, end in zip(chains[ends].tolist(), ends, strict=True) if chain in began]
+        first = np.array([start for start, _ in pairs], dtype=np.int64)
+        last = np.array([end for _, end in pairs], dtype=np.int64)
+        ms = (self.ints("last_token_ns")[last] - self.sent_ns[first]) / 1e6 if pairs else np.empty(0)
+        return Tasks(len(began), np.asarray(ms, dtype=np.float64))
 
     def concurrency_in(self, window: Window) -> float:
         """Sum of the time that requests were in flight inside the window / the window."""

@@ -1,28 +1,35 @@
-"""One load level: supply of requests, pacing, recording, and what the client saw of itself."""
+"""One stage: pacing, recording, and what the client saw of itself."""
 
 import gc
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from time import monotonic_ns, process_time
 from typing import Any
 
 import numpy as np
 
 from runners.load.answer import Answer, CountTokens
-from runners.load.arrivals import ClosedLoop, OpenLoop, schedule_ns
+from runners.load.arrivals import ClosedLoop, Offsets, OpenLoop, Span, Times, cut, schedule_ns
 from runners.load.calibrate import Calibration
+from runners.load.chains import Chains
 from runners.load.engine import Engine
 from runners.load.exchange import Exchange
+from runners.load.judgement import Client
 from runners.load.outcomes import Outcome
+from runners.load.plan import StagePlan
 from runners.load.records import Spool
-from runners.load.summary import Client
+from runners.load.supply import Supply
 from runners.load.target import Requests
-from runners.load.workload import LengthFit, Prompts
+from runners.load.workloads import Said, Workload
+from runners.load.workloads.trace import Recording
 from runners.spec import Arrivals, RunSpec
 
 _BUILD_AHEAD = 64
 _RECENT = 20
+_TOP_UP_NS = 3_000_000
 
 
 @contextmanager
@@ -38,37 +45,18 @@ def _no_collection() -> Iterator[None]:
         gc.unfreeze()
 
 
-class Supply:
-    """Requests built before they are due, so that building never delays a send."""
-
-    def __init__(self, requests: Requests, spec: RunSpec, fit: LengthFit, stage: int) -> None:
-        self._requests = requests
-        self._prompts = Prompts(
-            spec.workload.seed, f"{spec.salt}/stage{stage}", fit.words_for(spec.workload.input_tokens)
-        )
-        self._workload = spec.workload
-        self._stage = stage
-        self._ready: deque[Exchange] = deque()
-        self._built = 0
-
-    def fill(self, count: int) -> None:
-        while len(self._ready) < count:
-            self._ready.append(self._build())
-
-    def take(self) -> Exchange:
-        return self._ready.popleft() if self._ready else self._build()
-
-    def _build(self) -> Exchange:
-        index = self._built
-        self._built += 1
-        request = self._requests.build(self._prompts.prompt(index), self._workload.output_tokens)
-        return Exchange(
-            request,
-            stage=self._stage,
-            index=index,
-            asked_input_tokens=self._workload.input_tokens,
-            asked_output_tokens=self._workload.output_tokens,
-        )
+def turn_columns(exchange: Exchange) -> dict[str, Any]:
+    """What the row says of the workload."""
+    turn = exchange.turn
+    chain = turn.chain if turn else None
+    return {
+        "level": exchange.level,
+        "group": turn.group if turn else None,
+        "chain": chain.number if chain else None,
+        "turn": turn.position if turn and chain else None,
+        "turns": chain.turns if chain else None,
+        "reusable_tokens": turn.reusable_tokens if turn else None,
+    }
 
 
 class Recorder:
@@ -80,6 +68,7 @@ class Recorder:
         self._count_tokens = count_tokens
         self.write_error: OSError | None = None
         self.on_write_error: Callable[[], None] = lambda: None
+        self.on_answer: Callable[[Exchange, dict[str, Any], str], None] | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -88,9 +77,10 @@ class Recorder:
 
     def take(self, exchange: Exchange) -> None:
         requests = self._requests
-        row = Answer(
-            exchange, requests.form, requests.model, count_tokens=self._count_tokens, secret=requests.key
-        ).row()
+        answer = Answer(exchange, requests.form, requests.model, count_tokens=self._count_tokens, secret=requests.key)
+        row = answer.row() | turn_columns(exchange)
+        if self.on_answer:
+            self.on_answer(exchange, row, "".join(answer.texts))
         self._count(row)
         self.append(row)
 
@@ -126,20 +116,35 @@ class Recorder:
             self.failed += 1
 
 
-class Stage:
-    """Drives one level. ``begin_ns`` is set when it starts; ``client`` tells afterwards how the generator fared."""
+@dataclass(frozen=True)
+class Work:
+    """What a stage sends. ``recording`` has the times of a replay; ``chained``: turns wait for each other."""
 
-    def __init__(self, spec: RunSpec, index: int, engine: Engine, recorder: Recorder, supply: Supply) -> None:
+    workload: Workload
+    chained: bool = False
+    recording: Recording | None = None
+
+    @property
+    def recorded_per_s(self) -> float:
+        return self.recording.per_s if self.recording else 1.0
+
+
+class Stage:
+    """Drives one stage. ``begin_ns`` is set when it starts; ``client`` tells afterwards how the generator fared."""
+
+    def __init__(
+        self, spec: RunSpec, plan: StagePlan, engine: Engine, recorder: Recorder, requests: Requests, work: Work
+    ) -> None:
         self.spec = spec
-        self.index = index
-        self.level = spec.load.levels[index]
+        self.plan = plan
         self.begin_ns = 0
         self.end_ns = 0
         self.cpu_s = 0.0
         self._engine = engine
         self._recorder = recorder
-        self._supply = supply
-        self._pacing: ClosedLoop | OpenLoop | None = None
+        self._work = work
+        self._supply = Supply(requests, work.workload, plan, warms_up=spec.load.warmup_s > 0)
+        self._pacing: ClosedLoop | OpenLoop | Chains | None = None
 
     @property
     def closed(self) -> bool:
@@ -148,33 +153,35 @@ class Stage:
     @property
     def ahead(self) -> int:
         """How many requests are kept built."""
-        return max(_BUILD_AHEAD, 2 * int(self.level)) if self.closed else max(_BUILD_AHEAD, int(4 * self.level))
+        level = self.plan.level * (self._work.recorded_per_s if self.spec.load.arrivals is Arrivals.REPLAY else 1.0)
+        return max(_BUILD_AHEAD, 2 * int(level)) if self.closed else max(_BUILD_AHEAD, int(4 * level))
 
     @property
     def planned(self) -> int | None:
         """Requests planned after the warm-up; None while only the clock decides."""
-        if isinstance(self._pacing, OpenLoop):
-            return int((self._pacing.due_ns >= self._pacing.warm_ns).sum())
-        return self.spec.load.requests
+        return self._pacing.planned if isinstance(self._pacing, OpenLoop) else self.plan.requests
 
     def run(self, on_tick: Callable[[int], None]) -> None:
         self._recorder.reset()
-        self._supply.fill(min(self.ahead, self.spec.load.requests or self.ahead))
+        self._supply.fill(min(self.ahead, self.plan.requests or self.ahead))
         cpu_began_s = process_time()
         self.begin_ns = monotonic_ns()
-        warm_ns = self.begin_ns + round(self.spec.load.warmup_s * 1e9)
-        self._pacing = pacing = self._make_pacing(warm_ns)
+        self._pacing = pacing = self._make_pacing()
+        self._recorder.on_answer = partial(self._answered, pacing) if isinstance(pacing, Chains) else None
         with _no_collection():
-            self._engine.drive(pacing, self._supply.take, drain_s=self.spec.load.drain_s, on_tick=on_tick)
+            self._engine.drive(pacing, self._next, drain_s=self.spec.load.drain_s, on_tick=on_tick)
         self.end_ns = monotonic_ns()
+        self._recorder.on_answer = None
         self._record_not_sent(pacing)
         self._recorder.flush()
         self.cpu_s = process_time() - cpu_began_s
 
     def top_up(self) -> None:
         """To be called between sends, while the loop has time."""
-        if self.spec.load.requests is None:
-            self._supply.fill(self.ahead // 2)
+        planned, ahead = self.planned, self.ahead // 2
+        if planned is not None and self._pacing is not None:
+            ahead = min(ahead, planned - self._pacing.span.measured)
+        self._supply.fill(ahead, until_ns=monotonic_ns() + _TOP_UP_NS)
 
     def phase(self, now_ns: int) -> str:
         if now_ns < self.begin_ns + self.spec.load.warmup_s * 1e9:
@@ -183,53 +190,78 @@ class Stage:
 
     def fraction(self, now_ns: int) -> float:
         """How far, between 0 and 1."""
-        load = self.spec.load
+        load, requests = self.spec.load, self.planned
         elapsed_s = (now_ns - self.begin_ns) / 1e9
-        by_count = self._recorder.finished / load.requests if load.requests else 0.0
-        by_time = elapsed_s / (load.warmup_s + load.duration_s) if load.duration_s else 0.0
+        by_count = self._recorder.finished / requests if requests else 0.0
+        by_time = elapsed_s / (load.warmup_s + load.duration_s + load.cooldown_s) if load.duration_s else 0.0
         return min(1.0, max(by_count, by_time))
 
     def client(self, calibration: Calibration | None) -> Client:
-        engine = self._engine
+        engine, pacing = self._engine, self._pacing
         delays = np.frombuffer(engine.read_delays_ns, dtype=np.int64) if len(engine.read_delays_ns) else None
         wall_ns = max(self.end_ns - self.begin_ns, 1)
+        starts = pacing.starts if isinstance(pacing, Chains) else pacing
         return Client(
             clock="kernel" if engine.clock.kernel_stamps else "user",
             busy_share=max(0.0, 1 - engine.asleep_ns / wall_ns),
             cpu_s=self.cpu_s,
             read_delay_p99_ms=None if delays is None else float(np.percentile(delays, 99)) / 1e6,
             replaced_stamps=engine.clock.replaced,
-            capped=isinstance(self._pacing, OpenLoop) and self._pacing.capped,
+            capped=isinstance(starts, OpenLoop) and starts.capped,
             stop_reason=engine.stop_reason,
             calibration=calibration,
         )
 
-    def _make_pacing(self, warm_ns: int) -> ClosedLoop | OpenLoop:
-        load = self.spec.load
-        if self.closed:
-            end_ns = warm_ns + round(load.duration_s * 1e9) if load.duration_s else None
-            return ClosedLoop(int(self.level), warm_ns, load.requests, end_ns)
-        offsets_ns = schedule_ns(
-            load.arrivals,
-            self.level,
-            warmup_s=load.warmup_s,
-            requests=load.requests,
-            duration_s=load.duration_s,
-            seed=self.spec.workload.seed,
-        )
-        return OpenLoop(self.begin_ns + offsets_ns, warm_ns, load.max_in_flight)
+    # sending
 
-    def _record_not_sent(self, pacing: ClosedLoop | OpenLoop) -> None:
+    def _make_pacing(self) -> ClosedLoop | OpenLoop | Chains:
+        load, level = self.spec.load, self.plan.level
+        warm_ns = self.begin_ns + round(load.warmup_s * 1e9)
+        end_ns = warm_ns + round(load.duration_s * 1e9) if load.duration_s else None
+        span = Span(warm_ns, self.plan.requests, end_ns, round(load.cooldown_s * 1e9))
+        starts_span = Span(warm_ns, end_ns=end_ns) if self._work.chained else span
+        starts: ClosedLoop | OpenLoop
+        if self.closed:
+            starts = ClosedLoop(int(level), starts_span, load.ramp_from)
+        else:
+            starts = OpenLoop(self.begin_ns + self._offsets_ns(), starts_span, load.max_in_flight)
+        return Chains(starts, span) if self._work.chained else starts
+
+    def _offsets_ns(self) -> Offsets:
+        load = self.spec.load
+        times = Times(load.warmup_s, self.plan.requests, load.duration_s, load.cooldown_s)
+        if self._work.recording is not None and load.arrivals is Arrivals.REPLAY:
+            return cut(self._work.recording.offsets_ns(self.plan.level), times)
+        return schedule_ns(
+            load.arrivals, self.plan.level, times, self.spec.workload.seed, cv=load.cv, rise_from=load.ramp_from
+        )
+
+    def _next(self, warmup: bool) -> Exchange:
+        turn = self._pacing.following if isinstance(self._pacing, Chains) else None
+        return self._supply.take(warmup) if turn is None else self._supply.following(turn)
+
+    def _answered(self, pacing: Chains, exchange: Exchange, row: dict[str, Any], text: str) -> None:
+        """Holds the turn after an answered one until it is due."""
+        assert exchange.turn is not None  # noqa: S101
+        ok = row["outcome"] == Outcome.OK
+        said = Said(ok, text, row["input_tokens"], row["output_tokens"], exchange.due_ns, exchange.end_ns)
+        following = self._work.workload.follow(exchange.turn, said)
+        if following is None:
+            pacing.close()
+        else:
+            pacing.hold(*following)
+
+    def _record_not_sent(self, pacing: ClosedLoop | OpenLoop | Chains) -> None:
         """A row for every planned request that was never sent, so that counts always add up."""
         if isinstance(pacing, OpenLoop):
             due = pacing.due_ns[pacing.sent :]
-            missing = [int(stamp) for stamp in due[due >= pacing.warm_ns]]
+            left = pacing.planned - pacing.span.measured
+            missing = [int(stamp) for stamp in due[due >= pacing.span.warm_ns]][:left]
         else:
-            missing = [0] * (
-                max(0, pacing.requests - pacing.measured) if self._engine.stop_reason and pacing.requests else 0
-            )
+            planned = self.plan.requests if self._engine.stop_reason else None
+            missing = [0] * max(0, (planned or 0) - pacing.span.measured)
         for due_ns in missing:
-            exchange = self._supply.take()
+            exchange = self._supply.take(warmup=False)
             exchange.due_ns = due_ns
             exchange.fail(Outcome.NOT_SENT, f"the stage was stopped: {self._engine.stop_reason}")
             self._recorder.take(exchange)

@@ -79,3 +79,25 @@ def rate(
         "n": n,
         "mark": str(mark),
     }
+
+
+def share_low(met: int, n: int, confidence: float = 0.95) -> float:
+    """Lower bound of a share of which ``met`` of ``n`` were seen (Clopper and Pearson 1934, one-sided): with a smaller
+    true share so many or more would be seen with a probability of at most 1 - ``confidence``.
+    """
+    if not met:
+        return 0.0
+    logs = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, n + 1)))))
+    k = np.arange(met, n + 1)
+    ways = logs[n] - logs[k] - logs[n - k]
+    low, high = 0.0, met / n
+    for _ in range(50):
+        share = (low + high) / 2
+        seen = float(np.exp(ways + k * np.log(share) + (n - k) * np.log1p(-share)).sum())
+        low, high = (share, high) if seen <= 1 - confidence else (low, share)
+    return low
+
+
+def least_n(share: float, confidence: float = 0.95) -> int:
+    """The sample in which ``share`` can be confirmed when every single one met it."""
+    return int(np.ceil(np.log(1 - confidence) / np.log(share)))

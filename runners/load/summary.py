@@ -1,17 +1,23 @@
 """From raw rows to the numbers of a stage and the verdict of a run. Pure: the same rows give the same summary."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from runners.load.calibrate import Calibration
-from runners.load.outcomes import HELP, Outcome
+from runners.load.judgement import SAME_READ_LIMIT, Client, Seen, failures, reason, reasons_of, verdict
+from runners.load.lengthclasses import length_classes
+from runners.load.levels import by_level
+from runners.load.outcomes import Outcome
+from runners.load.plan import StagePlan, fixed_stages, stage_at
+from runners.load.prefixcache import cache_use
 from runners.load.rows import MISSING, Bools, StageRows, Window
 from runners.load.statistics import Floats, distribution, rate
+from runners.loads import long_name
 from runners.metrics import DEFINITIONS_VERSION, Mark
+from runners.sources import Agents
 from runners.spec import Arrivals, RunSpec
 
 SUMMARY_VERSION = 1
@@ -19,94 +25,105 @@ SUMMARY_VERSION = 1
 Ledger = dict[str, Any]
 LedgerOf = Callable[[Window], Ledger | None]
 
-_MAX_FAILURE_SHARE = 0.05
-_INPUT_TOLERANCE = 0.02
-_BUSY_LIMIT = 0.9
-_LAG_FLOOR_MS = 10.0
-_LAG_SHARE_OF_TTFT = 0.1
-_SAME_READ_LIMIT = 0.5
-_ERROR_FLOOR_MS = 2.0
-_TTFT_ERROR_SHARE = 0.1
-_EVENT_ERROR_SHARE = 0.25
-
-
-@dataclass(frozen=True)
-class Client:
-    """What the load generator saw of itself during a stage."""
-
-    clock: str = "kernel"
-    busy_share: float | None = None
-    cpu_s: float | None = None
-    read_delay_p99_ms: float | None = None
-    replaced_stamps: int = 0
-    capped: bool = False
-    stop_reason: str = ""
-    calibration: Calibration | None = None
-
-
-def reason(code: str, text: str) -> dict[str, str]:
-    return {"code": code, "text": text}
-
 
 def summarise_stage(
-    table: pa.Table, index: int, spec: RunSpec, *, client: Client | None = None, ledger_of: LedgerOf | None = None
+    table: pa.Table,
+    plan: StagePlan,
+    spec: RunSpec,
+    *,
+    client: Client | None = None,
+    ledger_of: LedgerOf | None = None,
+    template_tokens: float | None = None,
 ) -> dict[str, Any]:
-    """One stage in the layout of docs/result-files.md, from the rows of ``table`` that belong to it."""
-    level = spec.load.levels[index]
-    closed = spec.load.arrivals is Arrivals.CLOSED
-    rows = StageRows(table.filter(pa.compute.equal(table.column("stage"), index)))
-    window = rows.window(int(level) if closed else None)
+    """One stage in the layout of docs/result-files.md, from the rows of ``table`` that belong to it.
+
+    ``template_tokens``: how long the endpoint's chat template is, where that is known.
+    """
+    rows = StageRows(table.filter(pa.compute.equal(table.column("stage"), plan.index)))
+    closed, ramped = spec.load.arrivals is Arrivals.CLOSED, spec.load.ramp_from is not None
+    window = rows.whole if ramped else rows.window(int(plan.level) if closed else None)
     counts = _counts(rows)
     ledger = ledger_of(window) if ledger_of and window else None
     metrics = _metrics(rows, window, spec, counts, ledger)
-    reasons = _reasons(rows, window, spec, counts, metrics, client)
+    cache, lengths = cache_use(rows, template_tokens), length_classes(rows)
+    seen = Seen(rows, window, spec, plan, counts, metrics, cache, lengths)
+    reasons = reasons_of(seen, client)
     return {
-        "index": index,
-        "load": {"kind": "concurrency" if closed else "rate", "value": level},
-        "verdict": _verdict(counts, reasons, client),
+        "index": plan.index,
+        "load": plan.load,
+        "repeat": plan.repeat,
+        "verdict": verdict(reasons, client),
         "reasons": reasons,
         **counts,
-        "failures": _failures(rows),
+        "failures": failures(rows),
         "flags": _flags(rows),
-        "window": {**asdict(window), "seconds": window.seconds} if window else None,
+        "window": _window(rows, window),
         "metrics": {key: value for key, value in metrics.items() if value is not None},
+        "lengths": [one.to_json() for one in lengths],
+        "cache": cache.to_json(),
+        "tasks": _tasks(rows),
         "energy": ledger,
         "cost": _cost(spec),
         "client": asdict(client) if client else None,
     }
 
 
+def _window(rows: StageRows, window: Window | None) -> dict[str, Any] | None:
+    if window is None:
+        return None
+    return {**asdict(window), "seconds": window.seconds, "idle_share": rows.idle_share(window)}
+
+
+def _tasks(rows: StageRows) -> dict[str, int] | None:
+    tasks = rows.tasks
+    return {"started": tasks.started, "finished": len(tasks.ms)} if tasks.started else None
+
+
 def summarise(
-    table: pa.Table, spec: RunSpec, stages: list[dict[str, Any]] | None = None, **facts: Any
+    table: pa.Table,
+    spec: RunSpec,
+    stages: list[dict[str, Any]] | None = None,
+    findings: dict[str, Any] | None = None,
+    **facts: Any,
 ) -> dict[str, Any]:
-    """The whole summary; ``facts`` are the run's own (environment, clock, times). Without ``stages`` they are made from
-    the rows alone, which is how a run that was cut off gets its numbers.
+    """The whole summary; ``facts`` are the run's own (environment, clock, times), ``findings`` what a search found.
+    Without ``stages`` they are made from the rows alone, which is how a run that was cut off gets its numbers.
     """
     if stages is None:
-        present = sorted(set(table.column("stage").to_pylist()))
-        stages = [summarise_stage(table, index, spec) for index in present]
+        stages = [summarise_stage(table, plan, spec) for plan in _plans_of(table, spec)]
     bad = [stage for stage in stages if stage["verdict"] != "ok"]
     reasons = list(facts.pop("reasons", []))
     for stage in bad:
         words = "; ".join(item["text"] for item in stage["reasons"]) or stage["verdict"]
-        reasons.append(reason(f"stage_{stage['verdict']}", f"{_level_words(stage)}: {words}"))
-    missing = len(spec.load.levels) - len(stages)
+        reasons.append(reason(f"stage_{stage['verdict']}", f"{long_name(**stage['load'])}: {words}"))
+    found = findings or {}
+    missing = 0 if spec.load.search else len(fixed_stages(spec)) - len(stages)
     if missing:
-        reasons.append(reason("stages_not_started", f"{missing} of {len(spec.load.levels)} stages were not started"))
+        planned = len(stages) + missing
+        reasons.append(reason("stages_not_started", f"{missing} of {planned} stages were not started"))
+    if spec.load.search:
+        valid = any(found.values()) and not any(stage["verdict"] == "interrupted" for stage in bad)
+    else:
+        valid = bool(stages) and not bad and not missing
     return {
         "summary_version": SUMMARY_VERSION,
         "definitions_version": DEFINITIONS_VERSION,
-        "valid": bool(stages) and not bad and not missing,
+        "valid": valid,
         "reasons": reasons,
         "spec": spec.to_json(),
         "stages": stages,
+        "levels": by_level(stages),
+        **found,
         **facts,
     }
 
 
-def _level_words(stage: dict[str, Any]) -> str:
-    load = stage["load"]
-    return f"concurrency {load['value']:g}" if load["kind"] == "concurrency" else f"{load['value']:g} requests/s"
+def _plans_of(table: pa.Table, spec: RunSpec) -> list[StagePlan]:
+    """The stages that have rows. Those of a search are known by the level in their rows alone."""
+    levels = dict(zip(table.column("stage").to_pylist(), table.column("level").to_pylist(), strict=True))
+    if spec.load.search:
+        return [stage_at(spec, index, level or spec.load.levels[0]) for index, level in sorted(levels.items())]
+    return [plan for plan in fixed_stages(spec) if plan.index in levels]
 
 
 # counts
@@ -120,18 +137,6 @@ def _counts(rows: StageRows) -> dict[str, int]:
     not_sent = int((outcomes == str(Outcome.NOT_SENT)).sum())
     failed = planned - ok - cancelled - not_sent
     return {"planned": planned, "ok": ok, "failed": failed, "cancelled": cancelled, "not_sent": not_sent}
-
-
-def _failures(rows: StageRows) -> dict[str, Any]:
-    """Outcome -> how often, one example, and what to do; warm-up left out."""
-    details = rows.table.column("detail").to_pylist()
-    found: dict[str, Any] = {}
-    for row in np.flatnonzero(rows.measured & ~rows.ok):
-        name = str(rows.outcome[row])
-        entry = found.setdefault(name, {"count": 0, "example": "", "help": HELP[Outcome(name)]})
-        entry["count"] += 1
-        entry["example"] = entry["example"] or details[row] or ""
-    return found
 
 
 def _flags(rows: StageRows) -> dict[str, int]:
@@ -150,7 +155,7 @@ def _flags(rows: StageRows) -> dict[str, int]:
 def _metrics(
     rows: StageRows, window: Window | None, spec: RunSpec, counts: dict[str, int], ledger: Ledger | None
 ) -> dict[str, Any]:
-    metrics = _latencies(rows)
+    metrics = _latencies(rows, spec) | _shares(rows, spec, counts)
     if window is None or window.seconds <= 0:
         return metrics
     metrics |= _rates(rows, window, spec, counts)
@@ -162,19 +167,20 @@ def _metrics(
     return metrics
 
 
-def _latencies(rows: StageRows) -> dict[str, Any]:
+def _latencies(rows: StageRows, spec: RunSpec) -> dict[str, Any]:
     ttft_ms, _ = rows.between_ms("sent_ns", "first_token_ns")
     scheduled_ms, _ = rows.between_ms("due_ns", "first_token_ns")
     e2e_ms, _ = rows.between_ms("sent_ns", "last_token_ns")
     lag_ms, _ = rows.between_ms("due_ns", "sent_ns", within=rows.measured)
     tpot_ms, _ = rows.tpot_ms
     gaps = rows.gaps
-    observable = gaps.same_read_share is not None and gaps.same_read_share <= _SAME_READ_LIMIT
+    observable = gaps.same_read_share is not None and gaps.same_read_share <= SAME_READ_LIMIT
     connect_ns = rows.ints("connect_ns")[rows.good]
     return {
         "ttft_ms": distribution(ttft_ms),
         "ttft_from_schedule_ms": distribution(scheduled_ms),
         "tpot_ms": distribution(tpot_ms),
+        "task_ms": distribution(rows.tasks.ms) if isinstance(spec.workload.source, Agents) else None,
         "itl_ms": distribution(gaps.token_ms, clusters=gaps.clusters) if observable else None,
         "event_gap_ms": distribution(gaps.event_ms, clusters=rows.event_clusters) if observable else None,
         "e2e_ms": distribution(e2e_ms),
@@ -199,19 +205,32 @@ def _rates(rows: StageRows, window: Window, spec: RunSpec, counts: dict[str, int
     output = rows.output_tokens_in(window) / seconds if output_known else None
     input_ = rows.input_tokens_in(window) / seconds if input_known else None
     n = int(served.sum())
-    planned = counts["planned"]
     result = {
         "request_per_s": rate(n / seconds, n),
         "output_tokens_per_s": rate(output, n),
         "input_tokens_per_s": rate(input_, n),
         "total_tokens_per_s": rate(output + input_, n) if output is not None and input_ is not None else None,
-        "success_share": rate(100 * counts["ok"] / planned, planned) if planned else None,
         "achieved_concurrency": rate(rows.concurrency_in(window), n),
     }
-    if spec.slo.bounds() and planned:
+    if spec.slo.bounds() and counts["planned"]:
         met = meets_slo(rows, spec.slo.bounds())
         result["goodput_per_s"] = rate(float((served & met).sum()) / seconds, n)
-        result["goodput_share"] = rate(100 * float((rows.good & met).sum()) / planned, planned)
+    return result
+
+
+def _shares(rows: StageRows, spec: RunSpec, counts: dict[str, int]) -> dict[str, Any]:
+    """Of the planned requests: known even where not one was sent."""
+    planned = counts["planned"]
+    if not planned:
+        return {}
+    cached = cache_use(rows, None).cached_share
+    result = {
+        "success_share": rate(100 * counts["ok"] / planned, planned),
+        "cached_share": None if cached is None else rate(100 * cached, counts["ok"]),
+    }
+    if spec.slo.bounds():
+        met = int((rows.good & meets_slo(rows, spec.slo.bounds())).sum())
+        result["goodput_share"] = rate(100 * met / planned, planned)
     return result
 
 
@@ -279,116 +298,3 @@ def _cost(spec: RunSpec) -> dict[str, Any] | None:
     if account.usd_per_hour is None:
         return None
     return {"usd_per_hour": account.usd_per_hour, "basis": "rent", "source": account.price_source or "entered by hand"}
-
-
-# judgement
-
-
-def _verdict(counts: dict[str, int], reasons: list[dict[str, str]], client: Client | None) -> str:
-    codes = {item["code"] for item in reasons}
-    if client and client.stop_reason in ("interrupted", "cancelled"):
-        return "interrupted"
-    if codes & {"no_success", "failures", "stopped"}:
-        return "failed"
-    if codes & {"client_busy", "client_lag", "client_capped", "client_saturated", "client_error"}:
-        return "client_limited"
-    return "ok"
-
-
-def _reasons(
-    rows: StageRows,
-    window: Window | None,
-    spec: RunSpec,
-    counts: dict[str, int],
-    metrics: dict[str, Any],
-    client: Client | None,
-) -> list[dict[str, str]]:
-    reasons = _failure_reasons(rows, counts, client) + _client_reasons(rows, metrics, client)
-    if window and window.kind == "whole" and counts["ok"]:
-        reasons.append(
-            reason(
-                "window_whole",
-                "too few requests for a steady window at this load: rates cover the whole stage, its start and end "
-                "included; ask for more requests or a longer duration",
-            )
-        )
-    input_tokens = metrics.get("input_tokens")
-    asked = spec.workload.input_tokens
-    if input_tokens and abs(input_tokens["mean"] - asked) > _INPUT_TOLERANCE * asked:
-        reasons.append(
-            reason(
-                "input_length_off",
-                f"prompts had {input_tokens['mean']:.0f} tokens by the server's count; {asked} were asked for",
-            )
-        )
-    share = rows.gaps.same_read_share
-    if share is not None and share > _SAME_READ_LIMIT:
-        reasons.append(
-            reason(
-                "itl_not_observable",
-                f"{share:.0%} of the token events came together with the one before: the server, or a proxy between, "
-                "sends its stream in batches, so gaps between tokens cannot be observed",
-            )
-        )
-    return reasons
-
-
-def _failure_reasons(rows: StageRows, counts: dict[str, int], client: Client | None) -> list[dict[str, str]]:
-    planned, failed = counts["planned"], counts["failed"]
-    by_class = ", ".join(f"{name} {entry['count']}" for name, entry in _failures(rows).items())
-    reasons = []
-    if client and client.stop_reason and client.stop_reason not in ("interrupted", "cancelled"):
-        words = HELP.get(Outcome(client.stop_reason), "") if client.stop_reason in set(Outcome) else ""
-        reasons.append(reason("stopped", f"the stage was stopped: {client.stop_reason}. {words}".strip()))
-    if not counts["ok"]:
-        reasons.append(
-            reason("no_success", f"not one of {planned} planned requests ended well ({by_class or 'none sent'})")
-        )
-    elif failed > _MAX_FAILURE_SHARE * planned:
-        reasons.append(reason("failures", f"{failed} of {planned} requests failed ({by_class})"))
-    elif failed:
-        reasons.append(reason("some_failures", f"{failed} of {planned} requests failed ({by_class})"))
-    return reasons
-
-
-def _client_reasons(rows: StageRows, metrics: dict[str, Any], client: Client | None) -> list[dict[str, str]]:
-    reasons: list[dict[str, str]] = []
-    if client is None:
-        return reasons
-    if client.stop_reason == str(Outcome.CLIENT_SATURATED):
-        reasons.append(reason("client_saturated", HELP[Outcome.CLIENT_SATURATED]))
-    if client.capped:
-        reasons.append(reason("client_capped", "max_in_flight was reached: requests waited at the client"))
-    if client.busy_share is not None and client.busy_share > _BUSY_LIMIT:
-        reasons.append(reason("client_busy", f"the load generator was busy {client.busy_share:.0%} of the time"))
-    reasons += _calibration_reasons(metrics, client.calibration)
-    late_ms, ttft = _late_ms(rows), metrics.get("ttft_ms")
-    if ttft and late_ms > max(_LAG_FLOOR_MS, _LAG_SHARE_OF_TTFT * ttft["mean"]):
-        reasons.append(reason("client_lag", f"1 % of the requests were sent {late_ms:.1f} ms or more later than due"))
-    return reasons
-
-
-def _calibration_reasons(metrics: dict[str, Any], calibration: Calibration | None) -> list[dict[str, str]]:
-    """Against the reference server at the same load the client erred by more than what was measured allows."""
-    if calibration is None:
-        return []
-    held = f"this machine can hold about {calibration.sustainable_events_per_s:.0f} events/s"
-    reasons = []
-    for key, error_ms, share in (
-        ("ttft_ms", calibration.ttft_error_p99_ms, _TTFT_ERROR_SHARE),
-        ("tpot_ms", calibration.event_error_p99_ms, _EVENT_ERROR_SHARE),
-    ):
-        measured = metrics.get(key)
-        if measured and error_ms > max(_ERROR_FLOOR_MS, share * measured["mean"]):
-            words = (
-                f"the client's own error at this load is {error_ms:.1f} ms (p99) on {measured['mean']:.1f} ms; {held}"
-            )
-            reasons.append(reason("client_error", words))
-    return reasons
-
-
-def _late_ms(rows: StageRows) -> float:
-    """99th percentile of the lag that the client itself caused: the time to connect is the network's and not in it."""
-    lag_ms, at = rows.between_ms("due_ns", "sent_ns", within=rows.measured)
-    own_ms = lag_ms - np.maximum(rows.ints("connect_ns")[at], 0) / 1e6
-    return float(np.percentile(own_ms, 99)) if len(own_ms) else 0.0

@@ -3,6 +3,7 @@
 import os
 import re
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import orjson
 from runners.address import Endpoint, parse_endpoint, resolve
 from runners.load.dialects import DialectForm, form
 from runners.load.transport import Destination
+from runners.load.workloads import Message
 from runners.spec import Dialect, SpecError, Target, Workload
 
 _VERSION_SEGMENT = re.compile(r"/v\d+(beta\d*)?$")
@@ -63,12 +65,16 @@ class Requests:
     def form(self) -> DialectForm:
         return form(self.dialect)
 
-    def build(self, prompt: str, output_tokens: int, *, stream: bool = True) -> bytes:
-        body = orjson.dumps(self._body(prompt, output_tokens, stream))
-        return self._head(len(body)) + body
+    def build(self, messages: Sequence[Message], output_tokens: int, *, stream: bool = True) -> bytes:
+        body = orjson.dumps(self._body(messages, output_tokens, stream))
+        return self._head(f"{self.endpoint.base_path}{self.form.path}", len(body)) + body
 
-    def _body(self, prompt: str, output_tokens: int, stream: bool) -> dict[str, Any]:
-        body = self.form.body(self.model, prompt, output_tokens) | {"temperature": self.workload.temperature}
+    def post(self, path: str, body: bytes) -> bytes:
+        """A request to another page of the same server; ``path`` stands where the version segment is."""
+        return self._head(f"{_VERSION_SEGMENT.sub('', self.endpoint.base_path)}{path}", len(body)) + body
+
+    def _body(self, messages: Sequence[Message], output_tokens: int, stream: bool) -> dict[str, Any]:
+        body = self.form.body(self.model, messages, output_tokens) | {"temperature": self.workload.temperature}
         if self.rename_max_tokens:
             body["max_completion_tokens"] = body.pop("max_tokens")
         if stream:
@@ -77,9 +83,9 @@ class Requests:
             body["ignore_eos"] = True
         return {name: value for name, value in body.items() if name not in self.omit}
 
-    def _head(self, length: int) -> bytes:
+    def _head(self, path: str, length: int) -> bytes:
         lines = [
-            f"POST {self.endpoint.base_path}{self.form.path} HTTP/1.1",
+            f"POST {path} HTTP/1.1",
             f"Host: {self.endpoint.authority}",
             "Content-Type: application/json",
             f"Content-Length: {length}",

@@ -5,6 +5,7 @@ from observatory.compare.intervals import number_difference
 from observatory.compare.rates import batch_interval, share_interval, with_intervals
 from observatory.compare.samples import stage_rows
 from observatory.compare.stages import Number
+from runners.load.plan import fixed_stages
 from runners.load.summary import summarise_stage
 from tests.simulation import Plan, request_rows
 
@@ -13,7 +14,7 @@ def _measured(seed: int, tpot_ms: float = 9.0) -> dict[tuple[str, str], Number]:
     plan = Plan(levels=(4,), requests=150, output_tokens=16, tpot_ms=tpot_ms, seed=seed, energy="")
     table, _ = request_rows(plan)
     rows = stage_rows(table, 0)
-    stage = summarise_stage(table, 0, plan.spec())
+    stage = summarise_stage(table, fixed_stages(plan.spec())[0], plan.spec())
     numbers = {(key, "mean"): Number(found["mean"], n=found["n"]) for key, found in stage["metrics"].items()}
     return with_intervals(numbers, rows, stage["window"], {})
 

@@ -1,8 +1,10 @@
 """What every dialect gives the engine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from runners.load.workloads import Message
 
 
 class BadPayload(Exception):
@@ -45,6 +47,6 @@ class DialectForm:
     """
 
     path: str
-    body: Callable[[str, str, int], dict[str, Any]]
+    body: Callable[[str, Sequence[Message], int], dict[str, Any]]
     read: Callable[[Any], Delta]
     read_whole: Callable[[Any], Delta]

@@ -1,13 +1,16 @@
 """OpenAI chat completions: POST /chat/completions."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from runners.load.dialects.base import BadPayload, Delta, DialectForm
 from runners.load.dialects.openai_common import read_message, read_with
+from runners.load.workloads import Message
 
 
-def _body(model: str, prompt: str, output_tokens: int) -> dict[str, Any]:
-    return {"model": model, "messages": [{"role": "user", "content": prompt}], "max_tokens": output_tokens}
+def _body(model: str, messages: Sequence[Message], output_tokens: int) -> dict[str, Any]:
+    chat = [{"role": message.role, "content": message.content} for message in messages]
+    return {"model": model, "messages": chat, "max_tokens": output_tokens}
 
 
 def _read_choice(choice: dict[str, Any], delta: Delta, member: str) -> None:

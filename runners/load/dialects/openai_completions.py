@@ -1,12 +1,16 @@
 """OpenAI completions: POST /completions."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from runners.load.dialects.base import Delta, DialectForm
 from runners.load.dialects.openai_common import read_with, text_of
+from runners.load.workloads import Message
 
 
-def _body(model: str, prompt: str, output_tokens: int) -> dict[str, Any]:
+def _body(model: str, messages: Sequence[Message], output_tokens: int) -> dict[str, Any]:
+    """A chat as its texts, a blank line apart: this form has no roles."""
+    prompt = "\n\n".join(message.content for message in messages)
     return {"model": model, "prompt": prompt, "max_tokens": output_tokens}
 
 

@@ -3,7 +3,9 @@
 import pytest
 
 from runners.load.calibrate import Calibration, calibrate
-from runners.load.summary import Client, summarise_stage
+from runners.load.judgement import Client
+from runners.load.plan import fixed_stages
+from runners.load.summary import summarise_stage
 from runners.spec import Arrivals, Load, RunSpec, Target
 from tests.runners.load.test_summary import closed, table
 
@@ -50,7 +52,9 @@ def calibration(**errors: float) -> Calibration:
 )
 def test_an_error_too_large_beside_what_was_measured_limits_the_claim(errors, verdict):
     spec = RunSpec(Target("http://x"), load=Load(levels=(1.0,), requests=20))
-    result = summarise_stage(table(closed(1, 20)), 0, spec, client=Client(calibration=calibration(**errors)))
+    result = summarise_stage(
+        table(closed(1, 20)), fixed_stages(spec)[0], spec, client=Client(calibration=calibration(**errors))
+    )
     assert result["verdict"] == verdict
     if verdict != "ok":
         assert "1800 events/s" in next(item["text"] for item in result["reasons"] if item["code"] == "client_error")

@@ -4,8 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from runners.load.judgement import Client
+from runners.load.plan import fixed_stages
 from runners.load.records import SCHEMA
-from runners.load.summary import Client, summarise, summarise_stage
+from runners.load.summary import summarise, summarise_stage
 from runners.spec import Account, Arrivals, Load, RunSpec, Slo, Target
 
 MS = 1_000_000
@@ -40,7 +42,7 @@ def table(rows) -> pa.Table:
 def stage(rows, *, level=1.0, arrivals=Arrivals.CLOSED, client=None, ledger_of=None, **spec_parts):
     load = Load(arrivals=arrivals, levels=(level,), requests=len(rows))
     spec = RunSpec(Target("http://x"), load=load, **spec_parts)
-    return summarise_stage(table(rows), 0, spec, client=client, ledger_of=ledger_of)
+    return summarise_stage(table(rows), fixed_stages(spec)[0], spec, client=client, ledger_of=ledger_of)
 
 
 def mean(result, key):
@@ -123,6 +125,7 @@ def test_without_one_success_the_report_is_written_and_nothing_is_zero():
     result = stage([row(0, outcome="connect_refused", tokens=0, events=0, sent_ns=None, end_ns=START)] * 5)
     assert result["verdict"] == "failed"
     assert not {"ttft_ms", "request_per_s", "output_tokens_per_s"} & set(result["metrics"])
+    assert mean(result, "success_share") == 0
 
 
 @pytest.mark.parametrize(
@@ -182,9 +185,15 @@ def test_an_unknown_price_gives_no_cost_and_an_unknown_length_no_token_rate():
     assert not {"usd_per_mtok_output", "output_tokens_per_s", "total_tokens_per_s", "tpot_ms"} & set(result["metrics"])
 
 
-def test_prompts_off_by_more_than_two_percent_are_flagged():
-    codes = {item["code"] for item in stage(closed(1, 10))["reasons"]}
-    assert "input_length_off" in codes
+def test_prompts_off_by_more_than_two_percent_are_flagged_for_each_class_of_length():
+    rows = [r | {"asked_input_tokens": 100 if i % 2 else 640, "input_tokens": 101 if i % 2 else 512}
+            for i, r in enumerate(closed(1, 20))]  # fmt: skip
+    result = stage(rows)
+    assert [(one["asked"], one["counted"], one["n"], one["off"]) for one in result["lengths"]] == [
+        (100, 101, 10, False), (640, 512, 10, True),
+    ]  # fmt: skip
+    texts = [item["text"] for item in result["reasons"] if item["code"] == "input_length_off"]
+    assert texts == ["prompts meant to have 640 tokens had 512 by the server's count (n = 10)"]
 
 
 def test_a_run_is_valid_only_when_every_stage_is_and_all_were_started():

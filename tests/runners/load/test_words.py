@@ -2,16 +2,16 @@
 
 import pytest
 
-from runners.load.workload import WORDS, LengthFit, Prompts
+from runners.load.words import WORDS, LengthFit, Words
 
 
 def test_the_same_seed_salt_and_index_give_the_same_prompt():
-    assert Prompts(0, "a", 50).prompt(3) == Prompts(0, "a", 50).prompt(3)
+    assert Words(0, "a").text("3", 50) == Words(0, "a").text("3", 50)
 
 
 def test_prompts_differ_from_the_first_words_on_between_indices_salts_and_seeds():
     openings = {
-        " ".join(Prompts(seed, salt, 40).prompt(index).split()[:4])
+        " ".join(Words(seed, salt).text(str(index), 40).split()[:4])
         for seed in range(3)
         for salt in ("a", "b", "c")
         for index in range(100)
@@ -21,7 +21,7 @@ def test_prompts_differ_from_the_first_words_on_between_indices_salts_and_seeds(
 
 def test_words_are_distinct_and_the_length_is_as_asked():
     assert len(set(WORDS)) == len(WORDS) > 200
-    assert len(Prompts(1, "s", 77).prompt(0).split()) == 77
+    assert len(Words(1, "s").text("0", 77).split()) == 77
 
 
 @pytest.mark.parametrize(("overhead", "per_word"), [(30, 1), (0, 1), (12, 1.25)])

@@ -1,0 +1,224 @@
+"""What a stage's numbers may be used for: its verdict, and reasons that say what limits them and what to do."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from runners.load.calibrate import Calibration
+from runners.load.lengthclasses import LengthClass
+from runners.load.outcomes import HELP, Outcome
+from runners.load.plan import StagePlan
+from runners.load.prefixcache import CacheUse
+from runners.load.rows import StageRows, Window
+from runners.sources import Agents
+from runners.spec import Arrivals, RunSpec
+
+#: Above this share of token events that came together with the one before, gaps cannot be observed.
+SAME_READ_LIMIT = 0.5
+
+_MAX_FAILURE_SHARE = 0.05
+_BUSY_LIMIT = 0.9
+_LAG_FLOOR_MS = 10.0
+_LAG_SHARE_OF_TTFT = 0.1
+_ERROR_FLOOR_MS = 2.0
+_TTFT_ERROR_SHARE = 0.1
+_EVENT_ERROR_SHARE = 0.25
+_HELD_SHARE = 0.95
+_CUT_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Client:
+    """What the load generator saw of itself during a stage."""
+
+    clock: str = "kernel"
+    busy_share: float | None = None
+    cpu_s: float | None = None
+    read_delay_p99_ms: float | None = None
+    replaced_stamps: int = 0
+    capped: bool = False
+    stop_reason: str = ""
+    calibration: Calibration | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All that a stage is judged by."""
+
+    rows: StageRows
+    window: Window | None
+    spec: RunSpec
+    plan: StagePlan
+    counts: dict[str, int]
+    metrics: dict[str, Any]
+    cache: CacheUse
+    lengths: list[LengthClass]
+
+
+def reason(code: str, text: str) -> dict[str, str]:
+    return {"code": code, "text": text}
+
+
+def failures(rows: StageRows) -> dict[str, Any]:
+    """Outcome -> how often, one example, and what to do; warm-up left out."""
+    details = rows.table.column("detail").to_pylist()
+    found: dict[str, Any] = {}
+    for row in np.flatnonzero(rows.measured & ~rows.ok):
+        name = str(rows.outcome[row])
+        entry = found.setdefault(name, {"count": 0, "example": "", "help": HELP[Outcome(name)]})
+        entry["count"] += 1
+        entry["example"] = entry["example"] or details[row] or ""
+    return found
+
+
+def verdict(reasons: list[dict[str, str]], client: Client | None) -> str:
+    codes = {item["code"] for item in reasons}
+    if client and client.stop_reason in ("interrupted", "cancelled"):
+        return "interrupted"
+    if codes & {"no_success", "failures", "stopped"}:
+        return "failed"
+    if codes & {"client_busy", "client_lag", "client_capped", "client_saturated", "client_error"}:
+        return "client_limited"
+    return "ok"
+
+
+def reasons_of(seen: Seen, client: Client | None) -> list[dict[str, str]]:
+    return [
+        *_failure_reasons(seen.rows, seen.counts, client),
+        *_client_reasons(seen.rows, seen.metrics, client),
+        *_load_reasons(seen),
+        *_prompt_reasons(seen),
+        *_gap_reasons(seen.rows),
+    ]
+
+
+def _load_reasons(seen: Seen) -> list[dict[str, str]]:
+    window, spec, reasons = seen.window, seen.spec, list[dict[str, str]]()
+    if window is None or not seen.counts["ok"]:
+        return reasons
+    if spec.load.ramp_from is not None:
+        words = f"the load rose from {spec.load.ramp_from:g} to {seen.plan.level:g}: means are over all of it"
+        return [reason("ramp", f"{words}; the requests over time tell more")]
+    if window.kind == "whole":
+        words = (
+            "too few requests for a steady window at this load: rates cover the whole stage, its start and end "
+            "included; ask for more requests or a longer duration"
+        )
+        reasons.append(reason("window_whole", words))
+    return reasons + _held_reasons(seen, window) + _task_reasons(seen)
+
+
+def _held_reasons(seen: Seen, window: Window) -> list[dict[str, str]]:
+    """A closed loop that did not keep its number in flight."""
+    held, asked = seen.rows.concurrency_in(window), seen.plan.level
+    chained = bool((seen.rows.ints("chain") >= 0).any())
+    steady = window.kind == "steady" and seen.spec.load.arrivals is Arrivals.CLOSED
+    if chained or not steady or held >= _HELD_SHARE * asked:
+        return []
+    idle = seen.rows.idle_share(window)
+    words = f"on average {held:.3g} of {asked:g} requests were in flight"
+    return [reason("load_not_held", f"{words}; nothing was in flight for {idle:.1%} of the window")]
+
+
+def _task_reasons(seen: Seen) -> list[dict[str, str]]:
+    started, finished = seen.rows.tasks.started, len(seen.rows.tasks.ms)
+    if not isinstance(seen.spec.workload.source, Agents) or started - finished <= _CUT_SHARE * started:
+        return []
+    words = (
+        f"{started - finished} of {started} tasks were not finished in the stage, long ones more often than short: "
+        "task latency is too low; ask for more requests or a longer duration"
+    )
+    return [reason("tasks_cut", words)]
+
+
+def _prompt_reasons(seen: Seen) -> list[dict[str, str]]:
+    reasons = [
+        reason(
+            "input_length_off",
+            f"prompts meant to have {one.asked:.0f} tokens had {one.counted:.0f} by the server's count (n = {one.n})",
+        )
+        for one in seen.lengths
+        if one.off
+    ]
+    if seen.cache.clean is False:
+        share = seen.cache.unexplained_share or 0.0
+        words = (
+            f"{share:.1%} of the prompt tokens came out of the server's cache although this workload does not repeat "
+            "them: someone sent the same text before, so that TTFT is flattered. Restart the server, empty its cache, "
+            "or use other prompts"
+        )
+        reasons.append(reason("cache_not_clean", words))
+    return reasons
+
+
+def _gap_reasons(rows: StageRows) -> list[dict[str, str]]:
+    share = rows.gaps.same_read_share
+    if share is None or share <= SAME_READ_LIMIT:
+        return []
+    words = (
+        f"{share:.0%} of the token events came together with the one before: the server, or a proxy between, "
+        "sends its stream in batches, so gaps between tokens cannot be observed"
+    )
+    return [reason("itl_not_observable", words)]
+
+
+def _failure_reasons(rows: StageRows, counts: dict[str, int], client: Client | None) -> list[dict[str, str]]:
+    planned, failed = counts["planned"], counts["failed"]
+    by_class = ", ".join(f"{name} {entry['count']}" for name, entry in failures(rows).items())
+    reasons = []
+    if client and client.stop_reason and client.stop_reason not in ("interrupted", "cancelled"):
+        words = HELP.get(Outcome(client.stop_reason), "") if client.stop_reason in set(Outcome) else ""
+        reasons.append(reason("stopped", f"the stage was stopped: {client.stop_reason}. {words}".strip()))
+    if not counts["ok"]:
+        reasons.append(
+            reason("no_success", f"not one of {planned} planned requests ended well ({by_class or 'none sent'})")
+        )
+    elif failed > _MAX_FAILURE_SHARE * planned:
+        reasons.append(reason("failures", f"{failed} of {planned} requests failed ({by_class})"))
+    elif failed:
+        reasons.append(reason("some_failures", f"{failed} of {planned} requests failed ({by_class})"))
+    return reasons
+
+
+def _client_reasons(rows: StageRows, metrics: dict[str, Any], client: Client | None) -> list[dict[str, str]]:
+    reasons: list[dict[str, str]] = []
+    if client is None:
+        return reasons
+    if client.stop_reason == str(Outcome.CLIENT_SATURATED):
+        reasons.append(reason("client_saturated", HELP[Outcome.CLIENT_SATURATED]))
+    if client.capped:
+        reasons.append(reason("client_capped", "max_in_flight was reached: requests waited at the client"))
+    if client.busy_share is not None and client.busy_share > _BUSY_LIMIT:
+        reasons.append(reason("client_busy", f"the load generator was busy {client.busy_share:.0%} of the time"))
+    reasons += _calibration_reasons(metrics, client.calibration)
+    late_ms, ttft = _late_ms(rows), metrics.get("ttft_ms")
+    if ttft and late_ms > max(_LAG_FLOOR_MS, _LAG_SHARE_OF_TTFT * ttft["mean"]):
+        reasons.append(reason("client_lag", f"1 % of the requests were sent {late_ms:.1f} ms or more later than due"))
+    return reasons
+
+
+def _calibration_reasons(metrics: dict[str, Any], calibration: Calibration | None) -> list[dict[str, str]]:
+    """Against the reference server at the same load the client erred by more than what was measured allows."""
+    if calibration is None:
+        return []
+    held = f"this machine can hold about {calibration.sustainable_events_per_s:.0f} events/s"
+    reasons = []
+    for key, error_ms, share in (
+        ("ttft_ms", calibration.ttft_error_p99_ms, _TTFT_ERROR_SHARE),
+        ("tpot_ms", calibration.event_error_p99_ms, _EVENT_ERROR_SHARE),
+    ):
+        measured = metrics.get(key)
+        if measured and error_ms > max(_ERROR_FLOOR_MS, share * measured["mean"]):
+            words = (
+                f"the client's own error at this load is {error_ms:.1f} ms (p99) on {measured['mean']:.1f} ms; {held}"
+            )
+            reasons.append(reason("client_error", words))
+    return reasons
+
+
+def _late_ms(rows: StageRows) -> float:
+    """99th percentile of the lag that the client itself caused: the time to connect is the network's and not in it."""
+    lag_ms, at = rows.between_ms("due_ns", "sent_ns", within=rows.measured)
+    own_ms = lag_ms - np.maximum(rows.ints("connect_ns")[at], 0) / 1e6
+    return float(np.percentile(own_ms, 99)) if len(own_ms) else 0.0

@@ -1,0 +1,237 @@
+"""Searches: each stage decides the load of the next one."""
+
+from math import sqrt
+from typing import Any
+
+from runners.load.plan import Course, Fixed, StagePlan, load_kind, stage_at
+from runners.load.statistics import least_n, share_low
+from runners.loads import long_name
+from runners.spec import Arrivals, Goal, RunSpec, Search
+
+_STEP = 2.0
+_GAIN = 0.05
+_TTFT_RISE = 0.1
+_CONFIRM_FACTOR = 1.5
+
+
+def course_of(spec: RunSpec) -> Course:
+    if spec.load.search is None:
+        return Fixed(spec)
+    return (SloSearch if spec.load.search.goal is Goal.SLO else SaturationSearch)(spec, spec.load.search)
+
+
+class _Search:
+    """What both have in common: levels from a start to a most, and a budget of stages."""
+
+    def __init__(self, spec: RunSpec, search: Search) -> None:
+        load = spec.load
+        self.total = search.max_stages
+        self._spec, self._search = spec, search
+        self._whole = load.arrivals is Arrivals.CLOSED
+        bound = float(load.max_in_flight) if self._whole else float("inf")
+        self._most = load.levels[1] if len(load.levels) == 2 else bound
+        self._kind = load_kind(load.arrivals)
+        self._stages: list[dict[str, Any]] = []
+        self._limited_by = ""
+
+    def add(self, stage: dict[str, Any]) -> None:
+        self._stages.append(stage)
+        if stage["verdict"] == "client_limited":
+            self._limited_by = "client"
+
+    def next(self) -> StagePlan | None:
+        if len(self._stages) >= self.total:
+            return None
+        level = self._spec.load.levels[0] if not self._stages else self._next_level()
+        return None if level is None else self._plan(level)
+
+    def _next_level(self) -> float | None:
+        raise NotImplementedError
+
+    def _plan(self, level: float) -> StagePlan:
+        return stage_at(self._spec, len(self._stages), level)
+
+    def _up(self, level: float) -> float:
+        return min(level * _STEP, self._most)
+
+
+class SloSearch(_Search):
+    """Doubles the load until the SLO fails, halves the bracket until it is narrow, then confirms the load that passed
+    in a stage of its own: the lower bound on the share within the SLO must reach what was asked for, else the next
+    lower load is tried.
+    """
+
+    def __init__(self, spec: RunSpec, search: Search) -> None:
+        super().__init__(spec, search)
+        self._passed: dict[float, float] = {}  # level -> share
+        self._failed: float | None = None  # the lowest that did
+        self._doubtful: float | None = None  # the lowest that passed, but not its confirmation
+        self._confirming = False
+        self._confirmed: dict[str, Any] | None = None
+        self._too_few = False
+
+    def add(self, stage: dict[str, Any]) -> None:
+        super().add(stage)
+        level, n = stage["load"]["value"], stage["planned"]
+        met = round(stage["metrics"]["goodput_share"]["mean"] / 100 * n) if n else 0
+        share = met / n if n else 0.0
+        if self._limited_by and not self._confirming:
+            return
+        if self._confirming:
+            self._judge_confirmation(level, met, n)
+        elif share >= self._search.share:
+            self._passed[level] = share
+        else:
+            self._fail(level)
+
+    def _judge_confirmation(self, level: float, met: int, n: int) -> None:
+        bound = share_low(met, n) if n else 0.0
+        if bound >= self._search.share:
+            self._confirmed = {"value": level, "share": met / n, "share_low": bound, "n": n}
+        elif n < least_n(self._search.share):
+            self._too_few = True
+        elif met / n < self._search.share:
+            self._fail(level)
+        else:
+            self._doubtful = min(level, self._doubtful or level)
+            self._passed = {lower: share for lower, share in self._passed.items() if lower < level}
+
+    def _fail(self, level: float) -> None:
+        self._failed = min(level, self._failed or level)
+        self._passed = {lower: share for lower, share in self._passed.items() if lower < level}
+
+    def next(self) -> StagePlan | None:
+        if self._confirmed or self._too_few:
+            return None
+        return super().next()
+
+    def _next_level(self) -> float | None:
+        self._confirming = False
+        passed = max(self._passed, default=None)
+        ceiling = min((one for one in (self._failed, self._doubtful) if one is not None), default=None)
+        if passed is None:
+            return self._down(ceiling)
+        if self._limited_by or passed >= self._most or (ceiling is not None and self._narrow(passed, ceiling)):
+            self._confirming = True
+            return passed
+        if ceiling is None:
+            return self._up(passed)
+        return float(round((passed + ceiling) / 2)) if self._whole else sqrt(passed * ceiling)
+
+    def _narrow(self, passed: float, failed: float) -> bool:
+        return failed <= passed * (1 + self._search.tolerance) or (self._whole and failed - passed <= 1)
+
+    def _down(self, failed: float | None) -> float | None:
+        if failed is None or self._limited_by or (self._whole and failed <= 1):
+            return None
+        return float(int(failed / _STEP)) if self._whole else failed / _STEP
+
+    def _plan(self, level: float) -> StagePlan:
+        requests = self._spec.load.requests
+        if not self._confirming or requests is None:
+            return stage_at(self._spec, len(self._stages), level)
+        enough = int(_CONFIRM_FACTOR * least_n(self._search.share)) + 1
+        return stage_at(self._spec, len(self._stages), level, max(requests, enough))
+
+    def findings(self) -> dict[str, Any]:
+        """{"max_load_under_slo": {kind, value, low, high, confirmed, share, share_low, n, limited_by, text}}: the SLO
+        holds at ``low`` with 95 % confidence and failed at ``high``.
+        """
+        if not self._stages:
+            return {"max_load_under_slo": None}
+        passed = max(self._passed, default=None)
+        best = self._confirmed or {
+            "value": passed,
+            "share": self._passed.get(passed or 0),
+            "share_low": None,
+            "n": None,
+        }
+        limit = self._limited_by or ("most" if best["value"] is not None and best["value"] >= self._most else "")
+        found = {
+            "kind": self._kind,
+            **best,
+            "low": self._confirmed["value"] if self._confirmed else None,
+            "high": self._failed,
+            "confirmed": self._confirmed is not None,
+            "limited_by": limit or None,
+        }
+        return {"max_load_under_slo": found | {"text": self._words(found)}}
+
+    def _words(self, found: dict[str, Any]) -> str:
+        asked = f"{self._search.share:.0%} of the requests within the SLO"
+        if found["value"] is None:
+            failed = "" if found["high"] is None else f": {long_name(self._kind, found['high'])} is too much already"
+            return f"no load was found with {asked}{failed}"
+        words = [f"highest load with {asked}: {long_name(self._kind, found['value'])}"]
+        if found["confirmed"]:
+            words.append(f"confirmed: at least {found['share_low']:.1%} (95 % confidence, n = {found['n']})")
+        elif self._too_few:
+            words.append(f"not confirmed: that takes {least_n(self._search.share)} requests a stage or more")
+        else:
+            words.append("not confirmed: the stages were used up first")
+        if found["high"] is not None:
+            words.append(f"{long_name(self._kind, found['high'])} fails")
+        if found["limited_by"] == "client":
+            words.append("the load generator can send no more than this")
+        elif found["limited_by"] == "most":
+            words.append("more was not to be tried")
+        return "; ".join(words)
+
+
+class SaturationSearch(_Search):
+    """Doubles the load until throughput has stopped rising while TTFT goes on doing so."""
+
+    def _next_level(self) -> float | None:
+        level = self._stages[-1]["load"]["value"]
+        return None if self._limited_by or self._flat() or level >= self._most else self._up(level)
+
+    def _flat(self) -> bool:
+        """No gain, and a longer queue to show for it; or no gain twice."""
+        if len(self._stages) < 2:
+            return False
+        if self._stages[-1]["verdict"] == "failed":
+            return True
+        slower = _mean(self._stages[-1], "ttft_ms") > (1 + _TTFT_RISE) * _mean(self._stages[-2], "ttft_ms")
+        return not self._gained(-1) and (slower or (len(self._stages) > 2 and not self._gained(-2)))
+
+    def _gained(self, position: int) -> bool:
+        before, after = self._stages[position - 1], self._stages[position]
+        return _throughput(after) > (1 + _GAIN) * _throughput(before)
+
+    def findings(self) -> dict[str, Any]:
+        """{"saturation": {kind, value, low, high, found, throughput, metric, limited_by, text}}: throughput still rose
+        up to ``value`` and no longer at ``high``.
+        """
+        if not self._stages:
+            return {"saturation": None}
+        flat = self._flat()
+        gaining = [i for i in range(len(self._stages)) if i == 0 or self._gained(i)]
+        best = self._stages[gaining[-1]]
+        after = self._stages[gaining[-1] + 1]["load"]["value"] if flat else None
+        key = _throughput_key(best)
+        found = {
+            "kind": self._kind,
+            "value": best["load"]["value"],
+            "low": best["load"]["value"],
+            "high": after,
+            "found": flat,
+            "throughput": _throughput(best) if key else None,
+            "metric": key,
+            "limited_by": self._limited_by or None,
+        }
+        name = long_name(self._kind, found["value"])
+        text = f"throughput stops rising beyond {name}" if flat else f"not saturated up to {name}"
+        return {"saturation": found | {"text": text}}
+
+
+def _mean(stage: dict[str, Any], key: str) -> float:
+    metric = stage["metrics"].get(key)
+    return float(metric["mean"]) if metric else 0.0
+
+
+def _throughput_key(stage: dict[str, Any]) -> str:
+    return next((key for key in ("output_tokens_per_s", "request_per_s") if key in stage["metrics"]), "")
+
+
+def _throughput(stage: dict[str, Any]) -> float:
+    return _mean(stage, _throughput_key(stage))

@@ -1,0 +1,60 @@
+"""Made-up text of a stated token length, unlike any other of the run and of other runs."""
+
+import random
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+#: Common words that nearly every tokenizer holds as one token with the space before them.
+WORDS = tuple(Path(__file__).with_name("words.txt").read_text().split())
+
+
+@dataclass(frozen=True)
+class LengthFit:
+    """How prompt tokens grow with words on this endpoint: tokens = overhead + per_word x words.
+
+    ``overhead_tokens`` is the chat template; ``turn_tokens`` what one more answer and question add beside their texts,
+    None where that is not known. ``checked`` says whether the endpoint told; without that one word counts as one token
+    and the length is only asked for, not known. ``vocabulary`` holds words of one token each where a tokenizer told.
+    """
+
+    overhead_tokens: float = 0.0
+    tokens_per_word: float = 1.0
+    checked: bool = False
+    turn_tokens: float | None = None
+    vocabulary: tuple[str, ...] = WORDS
+
+    def words_for(self, tokens: int) -> int:
+        """Words of a prompt that has ``tokens`` with its template."""
+        return self.words_of(tokens - self.overhead_tokens)
+
+    def words_of(self, tokens: float) -> int:
+        """Words of a text that has ``tokens`` by itself; at least 1."""
+        return max(1, round(tokens / self.tokens_per_word))
+
+    @classmethod
+    def from_counts(cls, small: tuple[int, int], large: tuple[int, int]) -> "LengthFit":
+        """From two (words, prompt tokens) that the endpoint counted."""
+        per_word = (large[1] - small[1]) / (large[0] - small[0])
+        if per_word <= 0:
+            return cls()
+        return cls(small[1] - per_word * small[0], per_word, checked=True)
+
+
+class Words:
+    """Seeded text. The same seed, salt and key give the same; two salts share no opening, so that no prefix cache
+    serves one run, stage or phase from another."""
+
+    def __init__(self, seed: int, salt: str, vocabulary: tuple[str, ...] = WORDS) -> None:
+        self._key = f"{seed}/{salt}/"
+        self._vocabulary = vocabulary
+
+    def text(self, key: str, count: int) -> str:
+        return " ".join(self._random(key).choices(self._vocabulary, k=count))
+
+    def draws(self, key: object) -> random.Random:
+        """Numbers for all else that is drawn for ``key``."""
+        return self._random(f"{key}/draws")
+
+    def _random(self, key: str) -> random.Random:
+        return random.Random(sha256(f"{self._key}{key}".encode()).digest())
