@@ -28,6 +28,7 @@ POSTS = {
     "welcome-start",
     "benchmark-start",
     "run-cancel",
+    "run-again",
     "schedule-toggle",
     "schedule-delete",
     "token-revoke",
@@ -65,6 +66,7 @@ def address(name: str, cast: Cast) -> str:
         .replace("<int:pk>", str(keys.get(of, 0)))
         .replace("<int:benchmark>", str(cast.benchmark.pk))
         .replace("<slug:slug>", "h100-sxm")
+        .replace("<slug:name>", {"run-chart": "load", "compare-chart": "ecdf"}.get(name, "requests"))
     )
 
 
@@ -99,9 +101,7 @@ def test_pages_open_for_those_who_may_see_them_and_reading_changes_nothing(
     visitor = staff_client if kind == "staff" else user_client
     before = state()
     seen = {name: visitor.get(address(name, cast)).status_code for name in NAMES}
-    expected = {
-        name: 403 if name in STAFF_ONLY and kind == "user" else 405 if name in POSTS else 200 for name in NAMES
-    }
+    expected = {name: 403 if name in STAFF_ONLY and kind == "user" else 405 if name in POSTS else 200 for name in NAMES}
     assert seen == expected
     assert state() == before
 
