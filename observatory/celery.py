@@ -2,8 +2,10 @@
 
 import os
 import signal
+from types import FrameType
 from typing import Any
 
+from billiard.process import active_children
 from celery import Celery
 from celery.signals import worker_ready
 
@@ -15,8 +17,18 @@ app.autodiscover_tasks(["observatory"])
 
 
 @worker_ready.connect
-def _stop_without_waiting(**_: Any) -> None:
-    """A worker that is told to stop must not wait for an hour-long run: SIGTERM does what SIGQUIT does. The run is
-    stopped and its rows are kept.
+def _stop_tasks_on_sigterm(**_: Any) -> None:
+    """A worker that is told to stop waits for its tasks; so its tasks are told as well, or it might wait for hours.
+
+    A run that is told so ends within seconds and keeps its rows. (Celery's cold shutdown, the alternative, can hang
+    when the broker is away.)
     """
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGQUIT))
+    finish = signal.getsignal(signal.SIGTERM)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if callable(finish):
+            finish(number, frame)
+        for child in active_children():
+            child.terminate()
+
+    signal.signal(signal.SIGTERM, stop)

@@ -134,7 +134,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 3600,
     "socket_keepalive": True,
     "socket_connect_timeout": 3,
-    "socket_timeout": 10,
+    "socket_timeout": 5,
     "health_check_interval": 25,
     "global_keyprefix": env.str("REDIS_PREFIX", default="observatory:"),
 }

@@ -9,7 +9,7 @@ import orjson
 
 from runners.address import AddressError, ResolveError
 from runners.load.answer import clean
-from runners.load.check import Unusable, ask, check, exchange_once, explain
+from runners.load.check import Asker, Unusable, check, exchange_once, explain
 from runners.load.target import Requests, api_key, base_endpoint, destination
 from runners.load.transport import Destination
 from runners.spec import Dialect, SpecError, Target, Timeouts
@@ -126,19 +126,20 @@ def probe(url: str, dialect: str = "", key: str = "", model: str = "", timeout_s
 
 
 def _look(result: dict[str, Any], where: Destination, timeouts: Timeouts, key: str) -> None:
+    asker = Asker(where, timeouts)
     names, evidence = models(where, key)
     result["models"] = names
     _add(result, "models", "lists its models", bool(names), evidence)
     result["model"] = result["model"] or (names[0] if names else "")
     sender = Requests(where.endpoint, Dialect(result["dialect"]), result["model"], key=key)
     if not names:  # is anything there at all, before the engine's pages are asked for one by one
-        row = ask(where, timeouts, sender, "Say hello.")
+        row = asker.ask(sender, "Say hello.")
         if row["http_status"] is None:
             raise Unusable(row["outcome"], explain(row))
     engine, version, evidence = identify(where, key)
     result |= {"engine": engine, "engine_version": version}
     _add(result, "engine", "tells its engine", bool(engine) or None, evidence)
-    checked = check(where, timeouts, sender, "probe")
+    checked = check(asker, sender, "probe")
     row = checked.row
     result["usable"] = True
     streams = "not_streaming" not in row["flags"]

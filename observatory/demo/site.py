@@ -50,7 +50,7 @@ def login_words(user: User) -> str:
 
 
 def point_to(engine_url: str) -> None:
-    """The embedded engine takes a new port at each start; the endpoint follows it."""
+    """The embedded engine may have another port at each start; the endpoint follows it."""
     Endpoint.objects.filter(name=NAME).update(url=engine_url)
 
 

@@ -75,29 +75,28 @@ class Supervisor:
 
     def __init__(self, port: int) -> None:
         self._port = free_port(port)
+        self._engine_port = free_port(self._port + 1)
         self.url = f"http://127.0.0.1:{self._port}/"
-        self.engine_url = ""
+        self.engine_url = f"http://127.0.0.1:{self._engine_port}"
         self._parts: list[Part] = []
 
-    def start(self, after_engine: Callable[[str], object]) -> None:
-        """Starts every part; ``after_engine`` is told the engine's address once it answers. Raises SupervisorError."""
+    def start(self) -> None:
+        """Starts every part and returns when all can be used. Raises SupervisorError."""
         if _embedded_broker():
-            self._run(_broker())
+            self.run(_broker())
             self._wait(settings.BROKER_SOCKET.exists, "valkey")
-        engine = self._run(Part("engine", [sys.executable, "-m", "runners", "serve-demo", "--port", "0"]))
-        self._run(_web(self._port))
+        port = str(self._engine_port)
+        self.run(Part("engine", [sys.executable, "-m", "runners", "serve-demo", "--port", port]))
+        self.run(_web(self._port))
         for queue in ("bench", "control"):
-            self._run(_worker(queue))
-        self._run(_beat())
-        self._wait(lambda: _ready_url(engine), "engine")
-        self.engine_url = _ready_url(engine)
-        after_engine(self.engine_url)
+            self.run(_worker(queue))
+        self.run(_beat())
+        self._wait(lambda: answers(f"{self.engine_url}/health"), "engine")
         self._wait(lambda: answers(f"{self.url}login"), "web")
 
-    def _run(self, part: Part) -> Part:
+    def run(self, part: Part) -> None:
         part.start()
         self._parts.append(part)
-        return part
 
     def _wait(self, ready: Callable[[], object], name: str) -> None:
         deadline = time.monotonic() + _START_S
@@ -114,7 +113,7 @@ class Supervisor:
                 continue
             assert part.process  # noqa: S101
             kill_group(part.process)
-            if time.monotonic() - part.started_s < _SETTLED_S or part.name == "engine":
+            if time.monotonic() - part.started_s < _SETTLED_S:
                 raise SupervisorError(
                     f"{part.name} ended with status {part.process.returncode}. Its last words, from {part.log}:\n"
                     f"{part.last_words}"
@@ -169,14 +168,6 @@ def _worker(queue: str) -> Part:
 def _beat() -> Part:
     options = ["--pidfile=", "-l", "WARNING"]
     return Part("beat", [sys.executable, "-m", "celery", "-A", "observatory", "beat", *options])
-
-
-def _ready_url(engine: Part) -> str:
-    """From the engine's one JSON line; empty until it is there."""
-    for line in engine.log.read_text(errors="replace").splitlines():
-        if line.startswith('{"ready"'):
-            return str(json.loads(line)["url"])
-    return ""
 
 
 def answers(url: str) -> bool:

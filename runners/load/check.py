@@ -1,8 +1,7 @@
 """Before a run: does the endpoint answer, which fields does it refuse, how many of its tokens is a word?"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from time import monotonic_ns
 from typing import Any
 
 from runners.load.answer import Answer
@@ -39,49 +38,58 @@ class Checked:
     row: dict[str, Any]
 
 
-def exchange_once(destination: Destination, timeouts: Timeouts, request: bytes, output_tokens: int = 0) -> Exchange:
-    """One request through the same engine that measures."""
+OnTick = Callable[[int], None]
+
+
+def exchange_once(
+    destination: Destination, timeouts: Timeouts, request: bytes, output_tokens: int = 0, on_tick: OnTick | None = None
+) -> Exchange:
+    """One request through the same engine that measures. ``on_tick`` may raise to give up."""
     finished: list[Exchange] = []
     engine = Engine(destination, timeouts, finished.append)
     try:
-        pacing = ClosedLoop(concurrency=1, warm_ns=0, requests=1, end_ns=None)
-        total_ns = round((timeouts.connect_s + timeouts.total_s) * 1e9)
-        pacing.end_ns = monotonic_ns() + total_ns
         engine.drive(
-            pacing,
+            ClosedLoop(concurrency=1, warm_ns=0, requests=1, end_ns=None),
             lambda: Exchange(request, asked_output_tokens=output_tokens),
             drain_s=timeouts.connect_s + timeouts.total_s,
+            on_tick=on_tick,
         )
     finally:
         engine.close()
     return finished[0]
 
 
-def check(destination: Destination, timeouts: Timeouts, requests: Requests, salt: str) -> Checked:
+@dataclass(frozen=True)
+class Asker:
+    """Asks one short streamed question at a time."""
+
+    destination: Destination
+    timeouts: Timeouts
+    on_tick: OnTick | None = None
+
+    def ask(self, requests: Requests, prompt: str) -> dict[str, Any]:
+        """The row of the answer."""
+        request = requests.build(prompt, _CHECK_OUTPUT_TOKENS)
+        exchange = exchange_once(self.destination, self.timeouts, request, _CHECK_OUTPUT_TOKENS, self.on_tick)
+        return Answer(exchange, requests.form, requests.model, secret=requests.key).row()
+
+
+def check(asker: Asker, requests: Requests, salt: str) -> Checked:
     """Sends a few short requests. Raises Unusable."""
     small = Prompts(0, f"{salt}/check", _SMALL_WORDS).prompt(0)
-    requests, row = _accepted(destination, timeouts, requests, small)
+    requests, row = _accepted(asker, requests, small)
     if row["outcome"] != Outcome.OK:
         raise Unusable(row["outcome"], explain(row))
-    return Checked(requests, _length_fit(destination, timeouts, requests, row, salt), row)
+    return Checked(requests, _length_fit(asker, requests, row, salt), row)
 
 
-def ask(destination: Destination, timeouts: Timeouts, requests: Requests, prompt: str) -> dict[str, Any]:
-    """The row of one short streamed request."""
-    request = requests.build(prompt, _CHECK_OUTPUT_TOKENS)
-    exchange = exchange_once(destination, timeouts, request, _CHECK_OUTPUT_TOKENS)
-    return Answer(exchange, requests.form, requests.model, secret=requests.key).row()
-
-
-def _accepted(
-    destination: Destination, timeouts: Timeouts, requests: Requests, prompt: str
-) -> tuple[Requests, dict[str, Any]]:
+def _accepted(asker: Asker, requests: Requests, prompt: str) -> tuple[Requests, dict[str, Any]]:
     """The first form of the request that is not refused with 400 or 422, and its row; else the full form's refusal."""
-    first = ask(destination, timeouts, requests, prompt)
+    first = asker.ask(requests, prompt)
     if first["http_status"] not in (400, 422):
         return requests, first
     for candidate in _simpler(requests):
-        row = ask(destination, timeouts, candidate, prompt)
+        row = asker.ask(candidate, prompt)
         if row["http_status"] not in (400, 422):
             return candidate, row
     return requests, first
@@ -97,10 +105,8 @@ def _simpler(requests: Requests) -> Sequence[Requests]:
     ]
 
 
-def _length_fit(
-    destination: Destination, timeouts: Timeouts, requests: Requests, small: dict[str, Any], salt: str
-) -> LengthFit:
-    large = ask(destination, timeouts, requests, Prompts(0, f"{salt}/check", _LARGE_WORDS).prompt(1))
+def _length_fit(asker: Asker, requests: Requests, small: dict[str, Any], salt: str) -> LengthFit:
+    large = asker.ask(requests, Prompts(0, f"{salt}/check", _LARGE_WORDS).prompt(1))
     if small["input_tokens"] is None or large["input_tokens"] is None:
         return LengthFit()
     return LengthFit.from_counts((_SMALL_WORDS, small["input_tokens"]), (_LARGE_WORDS, large["input_tokens"]))

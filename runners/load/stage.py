@@ -1,14 +1,17 @@
 """One load level: supply of requests, pacing, recording, and what the client saw of itself."""
 
+import gc
 from collections import deque
-from collections.abc import Callable
-from time import monotonic_ns
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic_ns, process_time
 from typing import Any
 
 import numpy as np
 
 from runners.load.answer import Answer, CountTokens
 from runners.load.arrivals import ClosedLoop, OpenLoop, schedule_ns
+from runners.load.calibrate import Calibration
 from runners.load.engine import Engine
 from runners.load.exchange import Exchange
 from runners.load.outcomes import Outcome
@@ -20,6 +23,19 @@ from runners.spec import Arrivals, RunSpec
 
 _BUILD_AHEAD = 64
 _RECENT = 20
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No pause of the garbage collector falls into a measurement; what is measured makes no cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 class Supply:
@@ -119,6 +135,7 @@ class Stage:
         self.level = spec.load.levels[index]
         self.begin_ns = 0
         self.end_ns = 0
+        self.cpu_s = 0.0
         self._engine = engine
         self._recorder = recorder
         self._supply = supply
@@ -143,12 +160,16 @@ class Stage:
     def run(self, on_tick: Callable[[int], None]) -> None:
         self._recorder.reset()
         self._supply.fill(min(self.ahead, self.spec.load.requests or self.ahead))
+        cpu_began_s = process_time()
         self.begin_ns = monotonic_ns()
         warm_ns = self.begin_ns + round(self.spec.load.warmup_s * 1e9)
         self._pacing = pacing = self._make_pacing(warm_ns)
-        self._engine.drive(pacing, self._supply.take, drain_s=self.spec.load.drain_s, on_tick=on_tick)
+        with _no_collection():
+            self._engine.drive(pacing, self._supply.take, drain_s=self.spec.load.drain_s, on_tick=on_tick)
         self.end_ns = monotonic_ns()
         self._record_not_sent(pacing)
+        self._recorder.flush()
+        self.cpu_s = process_time() - cpu_began_s
 
     def top_up(self) -> None:
         """To be called between sends, while the loop has time."""
@@ -168,17 +189,19 @@ class Stage:
         by_time = elapsed_s / (load.warmup_s + load.duration_s) if load.duration_s else 0.0
         return min(1.0, max(by_count, by_time))
 
-    def client(self) -> Client:
+    def client(self, calibration: Calibration | None) -> Client:
         engine = self._engine
         delays = np.frombuffer(engine.read_delays_ns, dtype=np.int64) if len(engine.read_delays_ns) else None
         wall_ns = max(self.end_ns - self.begin_ns, 1)
         return Client(
             clock="kernel" if engine.clock.kernel_stamps else "user",
             busy_share=max(0.0, 1 - engine.asleep_ns / wall_ns),
+            cpu_s=self.cpu_s,
             read_delay_p99_ms=None if delays is None else float(np.percentile(delays, 99)) / 1e6,
             replaced_stamps=engine.clock.replaced,
             capped=isinstance(self._pacing, OpenLoop) and self._pacing.capped,
             stop_reason=engine.stop_reason,
+            calibration=calibration,
         )
 
     def _make_pacing(self, warm_ns: int) -> ClosedLoop | OpenLoop:

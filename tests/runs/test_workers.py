@@ -136,6 +136,19 @@ def test_sigterm_of_a_worker_ends_it_soon_and_keeps_the_rows(site: Site, benchma
     assert not instruments(site)
 
 
+def test_sigterm_ends_workers_whose_broker_died_just_before(site: Site, benchmark: Make) -> None:
+    workers = [site.worker(queue) for queue in ("bench", "control")]
+    run = start(benchmark(requests=2000))
+    wait_for(lambda: len(site.sent()) > 20)
+    site.valkey.kill()
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.wait(20)
+    assert status(run) == "lost"
+    assert not instruments(site)
+
+
 def test_a_running_run_is_cancelled_within_seconds_and_the_next_one_starts(site: Site, benchmark: Make) -> None:
     site.worker("bench")
     asked = benchmark(requests=2000)
@@ -225,6 +238,22 @@ def test_results_wait_for_a_database_that_is_away_when_the_run_ends(
     connection.close()
     until(run, "finished")
     assert (run.valid, stored_rows(run)) == (True, 60)
+
+
+def test_the_key_is_in_no_message_log_database_or_file(site: Site, benchmark: Make) -> None:
+    site.worker("bench", level="DEBUG")
+    site.worker("control", level="DEBUG")
+    key = "sk-canary-0a1b2c3d4e5f"
+    asked = benchmark("leak", requests=30, key=key)
+    crash = benchmark("crash", name="crash", key=key)
+    for run in (start(asked), start(crash)):
+        until(run, "finished", "failed")
+    connection.close()
+    kept = [path for path in site.directory.rglob("*") if path.is_file()]
+    kept += list(Path(str(connection.settings_dict["NAME"])).parent.glob("test.sqlite3*"))
+    names = " ".join(path.name for path in kept)
+    assert all(part in names for part in ("bench.log", "aof", "requests.parquet", "test.sqlite3"))
+    assert [path.name for path in kept if key.encode() in path.read_bytes()] == []
 
 
 def test_a_stopped_worker_that_wakes_after_its_lease_stops_sending_and_is_refused(site: Site, benchmark: Make) -> None:

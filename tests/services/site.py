@@ -92,9 +92,9 @@ class Site:
         self._children.append(child)
         return child
 
-    def worker(self, queue: str, name: str = "", ready: bool = True) -> subprocess.Popen[bytes]:
+    def worker(self, queue: str, name: str = "", *, ready: bool = True, level: str = "INFO") -> subprocess.Popen[bytes]:
         name = name or queue
-        options = ("-Q", queue, "-c", "1", "-n", f"{name}@test", "-l", "INFO", "--without-gossip", "--without-mingle")
+        options = ("-Q", queue, "-c", "1", "-n", f"{name}@test", "-l", level, "--without-gossip", "--without-mingle")
         child = self.start(name, sys.executable, "-m", "celery", "-A", "observatory", "worker", *options)
         if ready:
             wait_for(lambda: f"{name}@test ready" in self.log(name) or child.poll() is not None, 60)

@@ -37,6 +37,10 @@ class Valkey:
             assert time.monotonic() < deadline, (self._directory / "valkey.log").read_text()
             time.sleep(0.05)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process else 0
+
     def answers(self) -> bool:
         try:
             return bool(self.client().ping())

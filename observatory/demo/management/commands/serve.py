@@ -35,7 +35,8 @@ class Command(BaseCommand):
         user = site.prepare()
         supervisor = Supervisor(port)
         try:
-            supervisor.start(site.point_to)
+            site.point_to(supervisor.engine_url)
+            supervisor.start()
             claim.announce(supervisor.url)
             self.stdout.write(f"{supervisor.url}  {site.login_words(user)}  Ctrl-C stops it.")
             self.stdout.flush()

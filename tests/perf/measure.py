@@ -1,0 +1,183 @@
+"""How exact and how cheap the load engine is, against a server of known timing: ``python -m tests.perf.measure``.
+
+The timing server runs on one core, the tool on another. Each case is run by the C lower bound and by the engine in
+turn, so that ratios come from one run of this script. CPU is user + system time of the tool while the load lasts,
+parsing and spooling included. "error" is the tool's 99th percentile less the server's own of that very run.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    streams: int
+    requests: int
+    tokens: int
+    ttft_ms: float
+    itl_ms: float
+
+
+CASES = (
+    Case("a", 64, 512, 128, 50, 10),
+    Case("b", 256, 1024, 256, 100, 20),
+    Case("c", 512, 2048, 256, 50, 10),
+    Case("d", 1024, 2048, 256, 50, 10),
+)
+OPEN_LOOP = ((200, 10), (2000, 5))
+
+
+def build(folder: Path) -> None:
+    for name in ("timing_server", "lower_bound"):
+        subprocess.run(["cc", "-O2", "-o", folder / name, HERE / f"{name}.c"], check=True)
+
+
+def pinned(core: int, *, first: bool = False) -> list[str]:
+    """A command prefix: one core, and before all others when the machine permits it."""
+    prefix = ["taskset", "-c", str(core)] if (os.cpu_count() or 1) > 1 and shutil.which("taskset") else []
+    if first and subprocess.run(["chrt", "-f", "1", "true"], capture_output=True, check=False).returncode == 0:
+        prefix += ["chrt", "-f", "1"]
+    return prefix
+
+
+@contextlib.contextmanager
+def timing_server(folder: Path, case: Case) -> Iterator[tuple[int, Path]]:
+    truth = folder / "truth.json"
+    truth.unlink(missing_ok=True)
+    command = [*pinned(1, first=True), str(folder / "timing_server"), "--ttft-ms", str(case.ttft_ms)]
+    command += ["--itl-ms", str(case.itl_ms), "--truth", str(truth)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        yield int(server.stdout.readline()), truth
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(20)
+
+
+def run_lower_bound(folder: Path, case: Case, port: int) -> dict[str, Any]:
+    command = [
+        *pinned(0),
+        str(folder / "lower_bound"),
+        str(port),
+        str(case.streams),
+        str(case.requests),
+        str(case.tokens),
+    ]
+    return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout))
+
+
+def run_engine(folder: Path, case: Case, port: int, *load: str) -> dict[str, Any]:
+    out = folder / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    load = load or ("--concurrency", str(case.streams), "--requests", str(case.requests))
+    command = [
+        *pinned(0),
+        sys.executable,
+        "-m",
+        "runners",
+        "bench",
+        "--url",
+        f"http://127.0.0.1:{port}",
+        "--model",
+        "timing",
+    ]
+    command += [
+        "--out",
+        str(out),
+        "--power",
+        "none",
+        "--input-tokens",
+        "16",
+        "--output-tokens",
+        str(case.tokens),
+        *load,
+    ]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    _, _, usage = os.wait4(process.pid, 0)
+    summary = json.loads((out / "summary.json").read_text())
+    stage = summary["stages"][0]
+    metrics = stage["metrics"]
+    return {
+        "tokens": stage["ok"] * case.tokens,
+        "cpu_s": stage["client"]["cpu_s"],
+        "ttft_p99_ms": _p99(metrics["ttft_ms"]),
+        "gap_p99_ms": _p99(metrics["event_gap_ms"]),
+        "lag_p99_ms": _p99(metrics["lag_ms"]),
+        "request_per_s": metrics["request_per_s"]["mean"],
+        "ok": stage["ok"],
+        "rss_mb": usage.ru_maxrss / 1024,
+        "busy_share": stage["client"]["busy_share"],
+        "verdict": stage["verdict"],
+        "stage": stage,
+    }
+
+
+def _p99(metric: dict[str, Any]) -> float:
+    return float(metric["p99"] if metric["p99"] is not None else metric["max"])
+
+
+def closed_loop_rows(folder: Path, cases: tuple[Case, ...]) -> None:
+    head = "case tool         CPU us/token  ratio  TTFT p99  error  gap p99  error  server late p99  RSS MB"
+    print(head, "-" * len(head), sep="\n", flush=True)
+    for case in cases:
+        floor = 0.0
+        for tool, run in (("lower bound", run_lower_bound), ("engine", run_engine)):
+            with timing_server(folder, case) as (port, truth_path):
+                result = run(folder, case, port)
+            truth = json.loads(truth_path.read_text())
+            us = result["cpu_s"] * 1e6 / result["tokens"]
+            floor = floor or us
+            print(
+                f"{case.name:4} {tool:12} {us:12.2f} {us / floor:6.2f} {result['ttft_p99_ms']:9.3f} "
+                f"{result['ttft_p99_ms'] - truth['ttft_ms']['p99']:6.3f} {result['gap_p99_ms']:8.3f} "
+                f"{result['gap_p99_ms'] - truth['gap_ms']['p99']:6.3f} {truth['late_ms']['p99']:16.3f} "
+                f"{result.get('rss_mb', 0):7.0f}",
+                flush=True,
+            )
+
+
+def open_loop_rows(folder: Path) -> None:
+    print("\nopen loop: asked req/s  planned  ok  lag p99 ms  verdict", flush=True)
+    for rate, seconds in OPEN_LOOP:
+        case = Case(f"{rate}/s", rate, rate * seconds, 8, 20, 5)
+        with timing_server(folder, case) as (port, _):
+            result = run_engine(folder, case, port, *_open_loop(rate, seconds))
+        counts = f"{result['stage']['planned']:8} {result['ok']:4}"
+        print(f"{rate:22} {counts} {result['lag_p99_ms']:11.3f}  {result['verdict']}", flush=True)
+
+
+def _open_loop(rate: int, seconds: int) -> tuple[str, ...]:
+    return ("--rate", str(rate), "--arrivals", "constant", "--duration", str(seconds))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", default="abcd", help="which closed-loop cases (default abcd)")
+    parser.add_argument("--no-open-loop", action="store_true")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        build(folder)
+        closed_loop_rows(folder, tuple(case for case in CASES if case.name in args.cases))
+        if not args.no_open_loop:
+            open_loop_rows(folder)
+
+
+if __name__ == "__main__":
+    main()
