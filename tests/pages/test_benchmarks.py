@@ -46,14 +46,14 @@ def test_the_defaults_of_a_new_benchmark_can_be_saved_as_they_are(user_client: C
     [
         ({"levels": "1, two"}, "Give numbers between commas"),
         ({"levels": "1, inf"}, "Give numbers between commas"),
-        ({"levels": "1.5"}, "concurrency is a whole number"),
+        ({"levels": "1.5"}, "Concurrency is a whole number"),
         ({"levels": "0"}, "each above 0"),
         ({"levels": " ".join("1" * 33)}, "At most 32 levels"),
-        ({"duration_s": ""}, "say when a stage ends"),
+        ({"duration_s": ""}, "Say when a stage ends"),
         ({"duration_s": "1e9"}, "at most 86400"),
-        ({"output_tokens": "0"}, "between 1 and 1000000"),
-        ({"slo_ttft_ms": "-5"}, "above 0 milliseconds"),
-        ({"warmup_s": "5000"}, "between 0 and 3600 seconds"),
+        ({"output_tokens": "0"}, "Between 1 and 1000000"),
+        ({"slo_ttft_ms": "-5"}, "Above 0 milliseconds"),
+        ({"warmup_s": "5000"}, "Between 0 and 3600 seconds"),
         ({"arrivals": "burst"}, "not one of the available choices"),
         ({"name": "demo known"}, "already exists"),
     ],
@@ -99,7 +99,7 @@ def test_the_preview_tells_what_is_missing(user_client: Client) -> None:
     known = factories.benchmark()
     page = user_client.get("/benchmarks/preview", form(known, duration_s="")).content.decode()
     assert "An estimate comes when the form is complete" in page
-    assert "Requests per stage: say when a stage ends" in page
+    assert "Requests per stage: Say when a stage ends" in page
 
 
 def spec(**changes: object) -> RunSpec:
