@@ -10,7 +10,7 @@ import pytest
 from runners.load.answer import Answer
 from runners.load.check import exchange_once
 from runners.load.target import Requests, base_endpoint, destination
-from runners.spec import Dialect, Timeouts
+from runners.spec import Target, Timeouts
 from tests.services.misbehaving import Wire, content, good, hang_mid_stream, json_body, serving, silent
 
 TIMEOUTS = Timeouts(connect_s=1.0, first_byte_s=0.4, idle_s=0.4, total_s=2.0)
@@ -346,11 +346,12 @@ def server():
         yield running
 
 
-def row_of(server, name: str, dialect: Dialect = Dialect.OPENAI_CHAT) -> dict[str, object]:
+def row_of(server, name: str) -> dict[str, object]:
     endpoint = base_endpoint(server.url)
-    requests = Requests(endpoint, dialect, name, key="sk-secret-key")
+    requests = Requests(endpoint, Target(server.url, name), key="sk-secret-key")
     exchange = exchange_once(destination(endpoint), TIMEOUTS, requests.build("hi", 8), 8)
-    return Answer(exchange, requests.form, name, secret="sk-secret-key").row()
+    exchange.model = name
+    return Answer(exchange, requests.form, secret="sk-secret-key").row()
 
 
 @pytest.mark.parametrize("name", CASES)

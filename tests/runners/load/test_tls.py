@@ -7,7 +7,7 @@ import pytest
 from runners.load.answer import Answer
 from runners.load.check import exchange_once
 from runners.load.target import Requests, base_endpoint, destination
-from runners.spec import Dialect, Timeouts
+from runners.spec import Target, Timeouts
 from tests.services.misbehaving import good, serving
 from tests.services.tls import Authority, serving_tls
 
@@ -35,9 +35,9 @@ def trusted(authority, monkeypatch):
 
 def row_of(url: str, model: str = "good") -> dict[str, object]:
     endpoint = base_endpoint(url)
-    requests = Requests(endpoint, Dialect.OPENAI_CHAT, model)
+    requests = Requests(endpoint, Target(url, model))
     exchange = exchange_once(destination(endpoint), TIMEOUTS, requests.build("hi " * 30_000, 8), 8)
-    return Answer(exchange, requests.form, model).row()
+    return Answer(exchange, requests.form).row()
 
 
 @pytest.mark.parametrize("model", ["good", "long"])
