@@ -62,17 +62,13 @@ def usage_of(usage: Any) -> Usage | None:
     """OpenAI's usage object; the newer names of the responses form are known too."""
     if not isinstance(usage, dict):
         return None
+    prompt_details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    output_details = usage.get("completion_tokens_details") or usage.get("output_tokens_details")
     return Usage(
         prompt=count_of(usage.get("prompt_tokens", usage.get("input_tokens"))),
-        cached=count_of(
-            member(usage, "prompt_tokens_details", "cached_tokens")
-            or member(usage, "input_tokens_details", "cached_tokens")
-        ),
+        cached=count_of(member(prompt_details, "cached_tokens")),
         output=count_of(usage.get("completion_tokens", usage.get("output_tokens"))),
-        reasoning=count_of(
-            member(usage, "completion_tokens_details", "reasoning_tokens")
-            or member(usage, "output_tokens_details", "reasoning_tokens")
-        ),
+        reasoning=count_of(member(output_details, "reasoning_tokens")),
     )
 
 
