@@ -93,7 +93,7 @@ def _add_workload(group: Any) -> None:
     group.add_argument("--images", type=_images, default=Images(), metavar="COUNTxWIDTHxHEIGHT",
                        help="pictures with each prompt, such as 1x512x512")  # fmt: skip
     group.add_argument("--models", type=_models, default=(), metavar="NAME=WEIGHT,...",
-                       help="models or adapters, picked by weight for each request, such as base=3,lora-a=1")  # fmt: skip
+                       help="models or adapters, picked by weight: base=3,lora-a=1")  # fmt: skip
     group.add_argument("--let-stop", action="store_true", help="do not ask the server to ignore its end-of-text token")
 
 
