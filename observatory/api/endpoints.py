@@ -28,7 +28,7 @@ class EndpointIn(Input):
     name: Annotated[Line, Field(min_length=1, max_length=100)]
     url: Annotated[Line, Field(description="Base address, such as http://gpu-1:8000")]
     model: Annotated[Line, Field(min_length=1, max_length=200, description="Model name as the server expects it")]
-    dialect: Dialect = Dialect.OPENAI_CHAT
+    dialect: Annotated[Dialect, Field(strict=False)] = Dialect.OPENAI_CHAT
     api_key: Annotated[Line, Field(description="Write-only; only its last four characters are ever shown")] = ""
 
 
