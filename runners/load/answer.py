@@ -1,10 +1,12 @@
 """From what came back to the row that is kept: outcome, stamps, tokens. Runs off the hot path."""
 
 import re
+from time import time
 from typing import Any
 
 from runners.load import body
 from runners.load.body import DecodeError, NotJson
+from runners.load.dates import skew_s
 from runners.load.dialects import BadPayload, DialectForm, InbandError
 from runners.load.dialects.base import error_text
 from runners.load.exchange import Exchange
@@ -15,6 +17,7 @@ from runners.load.sse import Event, EventTooLarge
 from runners.load.transcript import CountTokens, Transcript
 
 _DETAIL_CHARS = 300
+_MAX_SKEW_S = 120.0
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _WHOLE_JSON = re.compile(r"[/+]json\s*(;|$)")
 _CHARSET = re.compile(r"charset=\"?([\w-]+)")
@@ -298,5 +301,8 @@ class Answer:
         said, asked = self.said, self._exchange
         if said.model and asked.model and said.model != asked.model:
             said.flag("model_mismatch")
+        off_s = skew_s(asked.response.headers.get(b"date", b""), time())
+        if off_s is not None and abs(off_s) > _MAX_SKEW_S:
+            said.flag("clock_skew")
         if self._outcome is Outcome.OK and output_tokens is not None and output_tokens < asked.asked_output_tokens:
             said.flag("length_early" if said.finish_reason == "length" else "stopped_early")

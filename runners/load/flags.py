@@ -2,6 +2,7 @@
 
 FLAGS: dict[str, str] = {
     "bad_usage": "the server's usage holds a count that cannot be true; it is left out",
+    "clock_skew": "the server's Date is minutes off this machine's clock; no timing rests on either",
     "compressed": "the body came compressed although that was not asked for",
     "content_type_missing": "there was no content type; the bytes were read as what they look like",
     "data_after_done": "events came after the end mark; they are left out",

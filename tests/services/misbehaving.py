@@ -85,7 +85,11 @@ class Server:
         self.port = self._listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._open: set[socket.socket] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.accept_from(self._listener)
+
+    def accept_from(self, listener: socket.socket) -> None:
+        """Serves connections to this listener too."""
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
 
     def close(self) -> None:
         self._listener.close()
@@ -93,10 +97,10 @@ class Server:
             with suppress(OSError):
                 sock.close()
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
-                sock, _ = self._listener.accept()
+                sock, _ = listener.accept()
             except OSError:
                 return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
