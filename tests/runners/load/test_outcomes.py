@@ -4,16 +4,16 @@ Bad input that is none of an answer's bytes is tested elsewhere:
 
 | what | where |
 |---|---|
-| host does not resolve, address denied, user name, zone id, socket file, backslash in the URL | tests/runners/test_address.py |
+| host does not resolve, address denied, user name, zone id, socket file, backslash in the URL | ../test_address.py |
 | a name that resolves to something else later | test_address.py, test_transport.py |
-| connection refused, server that dies: the stage stops by itself | tests/runners/test_bench.py |
+| connection refused, server that dies: the stage stops by itself | ../test_bench.py |
 | packets swallowed, IPv6 without a route, no ports or descriptors left, proxies, unread requests | test_transport.py |
 | certificates, versions, SNI, client certificates, plain text on a TLS port | test_tls.py |
 | every split of the bytes | test_sse.py, test_framing.py, dialects/test_contract.py |
 | errors and streams in other dialects, streams for whole answers, no Expect header | dialects/test_contract.py |
 | tokens, gaps, usage in odd places | test_measurement_cases.py |
 | paused server, half of the traffic bad | test_mixed_traffic.py |
-| a cancelled run, the end of the grace | tests/runners/test_bench.py, test_transport.py, tests/runs/test_workers.py |
+| a cancelled run, the end of the grace | ../test_bench.py, test_transport.py, tests/runs/test_workers.py |
 | a worker killed in the middle | tests/runs/test_workers.py, tests/runs/test_real_engine.py |
 | hostile names on pages, in charts and sheets | tests/pages_results/test_browser.py, tests/reports/ |
 | HTTP/2 (GOAWAY) | does not occur: HTTP/1.1 is the only protocol that is spoken |
