@@ -121,7 +121,8 @@ class Answer:
         except ProtocolError as error:
             return exchange.outcome or Outcome.PROTOCOL_ERROR, exchange.detail or str(error)
         except (TooManyBytes, EventTooLarge):
-            return exchange.outcome or Outcome.TOO_LARGE, exchange.detail or "the answer went over a size limit"
+            if exchange.outcome in _TRANSPORT_ENDS:
+                return Outcome.TOO_LARGE, "the answer went over a size limit"
         except _Ended as end:
             if exchange.outcome in _TRANSPORT_ENDS:
                 return end.outcome, end.detail
