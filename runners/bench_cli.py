@@ -23,9 +23,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target.add_argument("--model", default="", help="model name as the server expects it")
     target.add_argument("--dialect", choices=list(Dialect), default=Dialect.OPENAI_CHAT.value)
     target.add_argument("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
+    _add_wire(parser.add_argument_group("how requests go out"))
     add_load(parser)
     add_workload(parser)
     _add_accounts(parser.add_argument_group("limits, power and money"))
+
+
+def _add_wire(group: Any) -> None:
+    group.add_argument(
+        "--api-key-header", default="", metavar="HEADER", help='"x-api-key" or "Authorization: Bearer" (by dialect)'
+    )
+    group.add_argument(
+        "--body",
+        action="append",
+        type=_body_field,
+        default=[],
+        metavar="KEY=JSON",
+        help="a body field more; repeatable",
+    )
+    group.add_argument(
+        "--header", action="append", type=_pair, default=[], metavar="NAME=VALUE", help="a header more; repeatable"
+    )
+    group.add_argument("--ca-file", default="", metavar="PEM", help="trust these authorities, not the system's")
+    group.add_argument("--client-cert", default="", metavar="PEM", help="certificate for servers that ask for one")
+    group.add_argument("--client-key", default="", metavar="PEM", help="its key, when it is not in the same file")
+    group.add_argument(
+        "--proxy", default="", metavar="URL", help="tunnel through this proxy; those of the environment are not used"
+    )
 
 
 def _add_accounts(group: Any) -> None:
@@ -38,6 +62,21 @@ def _add_accounts(group: Any) -> None:
     group.add_argument("--first-byte-timeout", type=float, default=Timeouts.first_byte_s, metavar="S")
     group.add_argument("--idle-timeout", type=float, default=Timeouts.idle_s, metavar="S")
     group.add_argument("--total-timeout", type=float, default=Timeouts.total_s, metavar="S")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not found or not name:
+        raise argparse.ArgumentTypeError(f"{text!r}: write it as name=value")
+    return name, value
+
+
+def _body_field(text: str) -> tuple[str, Any]:
+    name, value = _pair(text)
+    try:
+        return name, orjson.loads(value)
+    except orjson.JSONDecodeError:
+        raise argparse.ArgumentTypeError(f"{value!r} is not JSON; put texts in quotes: {name}='\"text\"'") from None
 
 
 def _slo(text: str) -> Slo:
@@ -65,13 +104,29 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
     if not args.url:
         raise SpecError("--url: say which endpoint to measure, such as --url http://localhost:8000")
     return RunSpec(
-        target=Target(args.url, args.model, Dialect(args.dialect), args.api_key_env),
+        target=_target_of(args),
         workload=workload_of(args),
         load=load_of(args),
         slo=args.slo,
         timeouts=Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout),
         power=Power(args.power, args.idle),
         account=Account(args.usd_per_hour, "", args.pue, "entered by hand" if args.pue else ""),
+    )
+
+
+def _target_of(args: argparse.Namespace) -> Target:
+    return Target(
+        url=args.url,
+        model=args.model,
+        dialect=Dialect(args.dialect),
+        api_key_env=args.api_key_env,
+        api_key_header=args.api_key_header,
+        extra_body=dict(args.body),
+        extra_headers=dict(args.header),
+        ca_file=args.ca_file,
+        client_cert_file=args.client_cert,
+        client_key_file=args.client_key,
+        proxy=args.proxy,
     )
 
 

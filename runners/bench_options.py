@@ -16,7 +16,7 @@ from runners.sources import (
     TraceForm,
     parse_length,
 )
-from runners.spec import Arrivals, Goal, Load, Search, SpecError, Workload
+from runners.spec import Arrivals, Goal, Images, Load, ModelShare, Search, SpecError, Workload
 
 _KINDS = ("synthetic", "prompts", "sharegpt", "prefixes", "conversations", "agents", "trace")
 _LENGTH = "128, uniform:low=64,high=256, normal:mean=512,sd=128,high=2048, lognormal:... or file:PATH"
@@ -106,6 +106,16 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
     )
     add("--tool-time", type=float, default=Agents.tool_s, metavar="S", help="agents: what a tool takes")
     add("--trace-form", choices=list(TraceForm), default=TraceForm.MOONCAKE.value, help="trace: form of the file")
+    add("--no-stream", action="store_true", help="ask for whole answers: latency only, no TTFT, no TPOT")
+    add("--choices", type=int, default=1, metavar="N", help="answers per request (default %(default)s)")
+    add(
+        "--images", type=_images, default=Images(), metavar="COUNTxWIDTHxHEIGHT",
+        help="pictures with each prompt, such as 1x512x512",
+    )  # fmt: skip
+    add(
+        "--models", type=_models, default=(), metavar="NAME=WEIGHT,...",
+        help="models or adapters, picked by weight: base=3,lora-a=1",
+    )  # fmt: skip
     add("--seed", type=int, default=0, help="of prompts and arrivals")
     add("--tokenizer", default="", help="tokenizer.json of the model: exact lengths where the server cannot tell them")
     add("--let-stop", action="store_true", help="do not ask the server to ignore its end-of-text token")
@@ -132,6 +142,24 @@ def _length(text: str) -> Tokens:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _images(text: str) -> Images:
+    try:
+        return Images(*(int(part) for part in text.split("x", 2)))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: write it as COUNTxWIDTHxHEIGHT, such as 1x512x512") from None
+
+
+def _models(text: str) -> tuple[ModelShare, ...]:
+    shares = []
+    for part in text.split(","):
+        name, _, weight = part.rpartition("=")
+        try:
+            shares.append(ModelShare(name, float(weight)) if name else ModelShare(weight))
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{part!r}: write it as name=weight, such as lora-a=1") from None
+    return tuple(shares)
+
+
 def workload_of(args: argparse.Namespace) -> Workload:
     return Workload(
         args.input_tokens,
@@ -139,6 +167,10 @@ def workload_of(args: argparse.Namespace) -> Workload:
         args.seed,
         ignore_eos=not args.let_stop,
         tokenizer=args.tokenizer,
+        stream=not args.no_stream,
+        choices=args.choices,
+        images=args.images,
+        models=args.models,
         source=_source_of(args),
         input_sweep=args.input_sweep or (),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -14,6 +15,7 @@ from runners.load.outcomes import HELP, Outcome
 from runners.load.target import Requests
 from runners.load.tokens import CountTokens, endpoint_counter, single_token_words
 from runners.load.transport import Destination
+from runners.load.variants import Images
 from runners.load.words import WORDS, LengthFit, Words
 from runners.load.workloads import Message
 from runners.spec import Timeouts
@@ -22,8 +24,7 @@ _SMALL_WORDS, _LARGE_WORDS = 16, 112
 _TOKENIZER_TOLERANCE = 0.02
 _PAGE_TIMEOUTS = Timeouts(connect_s=3.0, first_byte_s=5.0, idle_s=5.0, total_s=10.0)
 _CHECK_OUTPUT_TOKENS = 2
-#: What to leave out, in this order, when a server refuses the request: each is a convenience that some do not know.
-_REFUSABLE = ("ignore_eos", "stream_options", "temperature")
+_REFUSED = (400, 422)
 
 
 class Unusable(Exception):
@@ -87,14 +88,18 @@ class Asker:
     timeouts: Timeouts
     on_tick: OnTick | None = None
 
-    def ask(self, requests: Requests, *texts: str, system: str = "") -> dict[str, Any]:
+    def ask(self, requests: Requests, *texts: str, system: str = "", model: str = "") -> dict[str, Any]:
         """The row of the answer; ``texts`` are questions and answers in turn."""
         messages = [Message(("user", "assistant")[i % 2], text) for i, text in enumerate(texts)]
         if system:
             messages.insert(0, Message("system", system))
-        request = requests.build(messages, _CHECK_OUTPUT_TOKENS)
-        exchange = exchange_once(self.destination, self.timeouts, request, _CHECK_OUTPUT_TOKENS, self.on_tick)
-        return Answer(exchange, requests.form, requests.model, secret=requests.key).row()
+        workload, form = requests.workload, requests.form
+        tokens = max(_CHECK_OUTPUT_TOKENS, form.least_output_tokens)
+        images = Images(workload.images, "check", 0).of(0)
+        request = requests.build(tuple(messages), tokens, model=model, images=images)
+        exchange = exchange_once(self.destination, self.timeouts, request, tokens, self.on_tick)
+        exchange.model = model or requests.models[0]
+        return Answer(exchange, form, streams=requests.streams, secret=requests.key).row()
 
     def post(self, requests: Requests, path: str, body: dict[str, Any]) -> Any:
         """JSON from a page beside the measured one; None for anything but a success."""
@@ -116,44 +121,58 @@ def check(
     needs: Needs = Needs(),
     count_tokens: CountTokens | None = None,
 ) -> Checked:
-    """Sends a few short requests. ``count_tokens``: a tokenizer that the user named. Raises Unusable."""
+    """Sends a few short requests, at least one to every model. ``count_tokens``: a tokenizer that the user named.
+
+    Raises Unusable.
+    """
     words = Words(0, f"{salt}/check")
     small = words.text("small", _SMALL_WORDS)
     requests, row = _accepted(asker, requests, small)
     if row["outcome"] != Outcome.OK:
         raise Unusable(row["outcome"], explain(row))
-    source = "tokenizer" if count_tokens else "endpoint"
-    count_tokens = count_tokens or endpoint_counter(lambda path, body: asker.post(requests, path, body), requests.model)
-    large = words.text("large", _LARGE_WORDS)
-    fit = _usage_fit(row, asker.ask(requests, large))
-    exact = _exact_fit(fit, count_tokens, small, large) if count_tokens else None
-    if exact is None:
-        source, count_tokens = "usage" if fit.checked else "unknown", None
-    fit = exact or fit
+    for model in requests.models[1:]:
+        other = asker.ask(requests, small, model=model)
+        if other["outcome"] != Outcome.OK:
+            raise Unusable(other["outcome"], f"{model}: {explain(other)}")
+    fit, source, count_tokens = _lengths(asker, requests, words, row, count_tokens)
     if fit.checked and (needs.turns or needs.system):
         fit = _chat_fit(asker, requests, fit, Words(0, f"{salt}/check/chat", fit.vocabulary), needs)
     return Checked(requests, fit, row, source, count_tokens)
 
 
+def _lengths(
+    asker: Asker, requests: Requests, words: Words, small_row: dict[str, Any], named: CountTokens | None
+) -> tuple[LengthFit, str, CountTokens | None]:
+    """The fit, who told it, and the tokenizer where there is one that counts as the endpoint does."""
+    small, large = words.text("small", _SMALL_WORDS), words.text("large", _LARGE_WORDS)
+    fit = _usage_fit(small_row, asker.ask(requests, large))
+    post = partial(asker.post, requests)
+    count_tokens = named or endpoint_counter(post, requests.models[0])
+    exact = _exact_fit(fit, count_tokens, small, large) if count_tokens else None
+    if exact is not None:
+        return exact, "tokenizer" if named else "endpoint", count_tokens
+    return fit, "usage" if fit.checked else "unknown", None
+
+
 def _accepted(asker: Asker, requests: Requests, prompt: str) -> tuple[Requests, dict[str, Any]]:
     """The first form of the request that is not refused with 400 or 422, and its row; else the full form's refusal."""
     first = asker.ask(requests, prompt)
-    if first["http_status"] not in (400, 422):
+    if first["http_status"] not in _REFUSED:
         return requests, first
     for candidate in _simpler(requests):
         row = asker.ask(candidate, prompt)
-        if row["http_status"] not in (400, 422):
+        if row["http_status"] not in _REFUSED:
             return candidate, row
     return requests, first
 
 
 def _simpler(requests: Requests) -> Sequence[Requests]:
-    """Forms with ever fewer optional fields, under the old and the new name of the output limit."""
-    omits = [frozenset(_REFUSABLE[:count]) for count in range(1, len(_REFUSABLE) + 1)]
+    """Forms with ever fewer of the dialect's optional fields, under the old and the new name where it has two."""
+    optional = requests.form.optional
     return [
-        replace(requests, omit=omit, rename_max_tokens=rename)
-        for rename in ((False, True) if "chat" in requests.dialect else (False,))
-        for omit in omits
+        replace(requests, omit=frozenset(optional[:count]), rename=rename)
+        for rename in ((False, True) if requests.form.renamed else (False,))
+        for count in range(1, len(optional) + 1)
     ]
 
 

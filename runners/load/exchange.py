@@ -9,6 +9,7 @@ class Exchange:
     """Stamps are CLOCK_MONOTONIC nanoseconds; 0 means not yet. ``outcome`` stays None until the transport decides."""
 
     __slots__ = (
+        "address",
         "asked_input_tokens",
         "asked_output_tokens",
         "connect_ns",
@@ -19,6 +20,7 @@ class Exchange:
         "index",
         "last_read_ns",
         "level",
+        "model",
         "outcome",
         "ready_ns",
         "request",
@@ -38,6 +40,7 @@ class Exchange:
         stage: int = 0,
         level: float = 0.0,
         index: int = 0,
+        model: str = "",
         asked_input_tokens: int | None = None,
         asked_output_tokens: int = 0,
         turn: Turn | None = None,
@@ -46,6 +49,8 @@ class Exchange:
         self.stage = stage
         self.level = level
         self.index = index
+        self.model = model
+        self.address = ""
         self.asked_input_tokens = asked_input_tokens
         self.asked_output_tokens = asked_output_tokens
         self.turn = turn

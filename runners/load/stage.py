@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from runners.load.answer import Answer, CountTokens
+from runners.load.answer import Answer
 from runners.load.arrivals import ClosedLoop, Offsets, OpenLoop, Span, Times, cut, schedule_ns
 from runners.load.calibrate import Calibration
 from runners.load.chains import Chains
@@ -23,6 +23,7 @@ from runners.load.plan import StagePlan
 from runners.load.records import Spool
 from runners.load.supply import Supply
 from runners.load.target import Requests
+from runners.load.tokens import CountTokens
 from runners.load.workloads import Said, Workload
 from runners.load.workloads.trace import Recording
 from runners.spec import Arrivals, RunSpec
@@ -77,10 +78,16 @@ class Recorder:
 
     def take(self, exchange: Exchange) -> None:
         requests = self._requests
-        answer = Answer(exchange, requests.form, requests.model, count_tokens=self._count_tokens, secret=requests.key)
+        answer = Answer(
+            exchange,
+            requests.form,
+            streams=requests.streams,
+            count_tokens=self._count_tokens,
+            secret=requests.key,
+        )
         row = answer.row() | turn_columns(exchange)
         if self.on_answer:
-            self.on_answer(exchange, row, "".join(answer.texts))
+            self.on_answer(exchange, row, answer.said.answer_text)
         self._count(row)
         self.append(row)
 
@@ -143,7 +150,7 @@ class Stage:
         self._engine = engine
         self._recorder = recorder
         self._work = work
-        self._supply = Supply(requests, work.workload, plan, warms_up=spec.load.warmup_s > 0)
+        self._supply = Supply(requests, work.workload, plan, spec)
         self._pacing: ClosedLoop | OpenLoop | Chains | None = None
 
     @property

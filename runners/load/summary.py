@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from runners.load.flags import flag_reasons
 from runners.load.judgement import SAME_READ_LIMIT, Client, Seen, failures, reason, reasons_of, verdict
 from runners.load.lengthclasses import length_classes
 from runners.load.levels import by_level
@@ -45,9 +46,9 @@ def summarise_stage(
     counts = _counts(rows)
     ledger = ledger_of(window) if ledger_of and window else None
     metrics = _metrics(rows, window, spec, counts, ledger)
-    cache, lengths = cache_use(rows, template_tokens), length_classes(rows)
+    cache, lengths, flags = cache_use(rows, template_tokens), length_classes(rows), _flags(rows)
     seen = Seen(rows, window, spec, plan, counts, metrics, cache, lengths)
-    reasons = reasons_of(seen, client)
+    reasons = reasons_of(seen, client) + flag_reasons(flags, counts["ok"])
     return {
         "index": plan.index,
         "load": plan.load,
@@ -56,7 +57,7 @@ def summarise_stage(
         "reasons": reasons,
         **counts,
         "failures": failures(rows),
-        "flags": _flags(rows),
+        "flags": flags,
         "window": _window(rows, window),
         "metrics": {key: value for key, value in metrics.items() if value is not None},
         "lengths": [one.to_json() for one in lengths],
@@ -181,8 +182,8 @@ def _latencies(rows: StageRows, spec: RunSpec) -> dict[str, Any]:
         "ttft_from_schedule_ms": distribution(scheduled_ms),
         "tpot_ms": distribution(tpot_ms),
         "task_ms": distribution(rows.tasks.ms) if isinstance(spec.workload.source, Agents) else None,
-        "itl_ms": distribution(gaps.token_ms, clusters=gaps.clusters) if observable else None,
-        "event_gap_ms": distribution(gaps.event_ms, clusters=rows.event_clusters) if observable else None,
+        "itl_ms": distribution(gaps.token_ms, clusters=gaps.token_clusters) if observable else None,
+        "event_gap_ms": distribution(gaps.event_ms, clusters=gaps.event_clusters) if observable else None,
         "e2e_ms": distribution(e2e_ms),
         "interactivity_tokens_per_s": distribution(1e3 / tpot_ms[tpot_ms > 0]),
         "input_tokens": distribution(_known(rows, "input_tokens")),

@@ -6,20 +6,25 @@ from time import monotonic_ns
 from runners.load.exchange import Exchange
 from runners.load.plan import StagePlan
 from runners.load.target import Requests
+from runners.load.variants import Images, Models
 from runners.load.workloads import Turn, Workload
+from runners.spec import RunSpec
 
 
 class Supply:
-    """The requests of one stage. ``warms_up``: its first ones are warm-up."""
+    """The requests of one stage."""
 
-    def __init__(self, requests: Requests, workload: Workload, plan: StagePlan, *, warms_up: bool = False) -> None:
+    def __init__(self, requests: Requests, workload: Workload, plan: StagePlan, spec: RunSpec) -> None:
+        asked, salt = spec.workload, f"{spec.salt}/stage{plan.index}"
         self._requests = requests
         self._workload = workload
         self._plan = plan
-        self._warming = warms_up
+        self._models = Models(asked.models, asked.seed, salt)
+        self._images = Images(asked.images, salt, asked.seed)
+        self._choices = asked.choices if requests.form.generates else 0
+        self._warming = spec.load.warmup_s > 0
         self._ready: deque[Exchange] = deque()
-        self._started = 0
-        self._sent = 0
+        self._started = self._built = self._sent = 0
 
     def fill(self, count: int, *, until_ns: int | None = None) -> None:
         """Builds until so many are ready, or the time has come."""
@@ -48,11 +53,16 @@ class Supply:
         return self._build(self._workload.start(self._started - 1))
 
     def _build(self, turn: Turn) -> Exchange:
+        number = self._built
+        self._built += 1
+        model = self._models.pick(number) or self._requests.models[0]
+        images = self._images.of(number)
         return Exchange(
-            self._requests.build(turn.messages, turn.output_tokens),
+            self._requests.build(turn.messages, turn.output_tokens, model=model, images=images),
             stage=self._plan.index,
             level=self._plan.value,
+            model=model,
             asked_input_tokens=turn.input_tokens,
-            asked_output_tokens=turn.output_tokens,
+            asked_output_tokens=turn.output_tokens * self._choices,
             turn=turn,
         )

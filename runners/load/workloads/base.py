@@ -1,13 +1,11 @@
 """What every workload gives a stage: turns to send, and what follows when one was answered."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from runners.load.tokens import CountTokens
 from runners.load.words import LengthFit
 from runners.sources import Tokens
-
-CountTokens = Callable[[str], int]
 
 
 class Message(NamedTuple):

@@ -1,0 +1,79 @@
+"""JSON to frozen dataclasses, strictly: a typo is an error and not a default."""
+
+import dataclasses
+import types
+import typing
+from enum import StrEnum
+from typing import Any
+
+
+class SpecError(ValueError):
+    """The specification cannot be run; the message names the field and the fix."""
+
+
+def build(kind: Any, data: Any, path: str) -> Any:
+    """``data`` as the annotated type ``kind``; strict, so that a typo is an error and not a default."""
+    origin = typing.get_origin(kind)
+    if origin in (types.UnionType, typing.Union):
+        return _build_union(typing.get_args(kind), data, path)
+    if origin is typing.Literal:
+        return data
+    if origin is tuple:
+        if not isinstance(data, list | tuple):
+            raise SpecError(f"{path}: must be a list")
+        return tuple(build(typing.get_args(kind)[0], item, f"{path}[{i}]") for i, item in enumerate(data))
+    if origin is dict:
+        if not isinstance(data, dict):
+            raise SpecError(f"{path}: must be an object")
+        return {name: build(typing.get_args(kind)[1], value, f"{path}.{name}") for name, value in data.items()}
+    if kind is Any:
+        return data
+    if dataclasses.is_dataclass(kind):
+        return _build_dataclass(typing.cast(type[Any], kind), data, path)
+    return _build_scalar(kind, data, path)
+
+
+def _build_union(options: tuple[Any, ...], data: Any, path: str) -> Any:
+    """Null where it is allowed; an object for the dataclasses, told apart by their ``kind``; else the plain type."""
+    if data is None and type(None) in options:
+        return None
+    objects = [option for option in options if dataclasses.is_dataclass(option)]
+    plain = [option for option in options if option not in objects and option is not type(None)]
+    if plain and not (objects and isinstance(data, dict)):
+        return build(plain[0], data, path)
+    if len(objects) == 1:
+        return build(objects[0], data, path)
+    kinds = {typing.get_args(typing.get_type_hints(option)["kind"])[0]: option for option in objects}
+    named = data.get("kind") if isinstance(data, dict) else None
+    if not isinstance(named, str) or named not in kinds:
+        raise SpecError(f"{path}.kind: must be one of {', '.join(kinds)}")
+    return build(kinds[named], data, path)
+
+
+def _build_dataclass(kind: type[Any], data: Any, path: str) -> Any:
+    if not isinstance(data, dict):
+        raise SpecError(f"{path}: must be an object")
+    hints = typing.get_type_hints(kind)
+    unknown = sorted(set(data) - set(hints))
+    if unknown:
+        raise SpecError(f"{path}.{unknown[0]}: no such field; known are {', '.join(sorted(hints))}")
+    values = {name: build(hints[name], value, f"{path}.{name}") for name, value in data.items()}
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise SpecError(f"{path}: {error}") from error
+
+
+def _build_scalar(kind: Any, data: Any, path: str) -> Any:
+    if kind is float and isinstance(data, int | float) and not isinstance(data, bool):
+        return float(data)
+    if kind is int and isinstance(data, int) and not isinstance(data, bool):
+        return data
+    if kind in (str, bool) and isinstance(data, kind):
+        return data
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        try:
+            return kind(data)
+        except ValueError:
+            raise SpecError(f"{path}: {data!r} is not one of {', '.join(kind)}") from None
+    raise SpecError(f"{path}: {data!r} is not {'a number' if kind in (int, float) else f'a {kind.__name__}'}")
