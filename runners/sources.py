@@ -194,16 +194,14 @@ def _system_complaint(tokens: int) -> tuple[str, str] | None:
     return None if 0 <= tokens <= MAX_INPUT_TOKENS else ("system_tokens", f"between 0 and {MAX_INPUT_TOKENS}")
 
 
-def words(tokens: Tokens) -> str:
-    """Such as "128" or "lognormal, mean 512, sd 256, up to 2048"."""
+def length_option(tokens: Tokens) -> str:
+    """What ``parse_length`` reads."""
     if isinstance(tokens, int):
         return str(tokens)
-    if tokens.shape is Shape.UNIFORM:
-        return f"{tokens.low} to {tokens.high}"
     if tokens.shape is Shape.FILE:
-        return f"drawn from {tokens.file}"
-    upto = "" if tokens.high is None else f", up to {tokens.high}"
-    return f"{tokens.shape}, mean {tokens.mean:g}, sd {tokens.sd:g}{upto}"
+        return f"{tokens.shape}:{tokens.file}"
+    values = {"mean": tokens.mean, "sd": tokens.sd, "low": tokens.low, "high": tokens.high}
+    return f"{tokens.shape}:" + ",".join(f"{key}={value}" for key, value in values.items() if value is not None)
 
 
 def parse_length(text: str) -> Tokens:

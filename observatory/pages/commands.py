@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from runners.sources import Synthetic, length_option
 from runners.spec import Account, Arrivals, Images, Load, Power, RunSpec, Target, Timeouts, Workload
 
 Options = list[tuple[str, object]]
@@ -48,7 +49,9 @@ def _sayable(spec: RunSpec) -> bool:
     names = [share.name for share in spec.workload.models]
     if any("," in name for name in names) or any("=" in name for name in spec.target.extra_body):
         return False
-    load = Load(drain_s=spec.load.drain_s, max_in_flight=spec.load.max_in_flight)
+    if spec.workload.source != Synthetic() or spec.load.search is not None:
+        return False
+    load = Load(drain_s=spec.load.drain_s)
     power = replace(spec.power, source=Power().source, idle_s=Power().idle_s)
     return load == Load() and power == Power() and spec.workload.temperature == Workload().temperature
 
@@ -70,14 +73,27 @@ def _load(load: Load) -> Options:
     levels = ",".join(_text(level) for level in load.levels)
     closed = load.arrivals is Arrivals.CLOSED
     kind: Options = [("--concurrency", levels)] if closed else [("--rate", levels), ("--arrivals", load.arrivals.value)]
-    return [*kind, ("--requests", load.requests), ("--duration", load.duration_s), ("--warmup", load.warmup_s or None)]
+    usual = Load()
+    return [
+        *kind,
+        ("--cv", load.cv if load.arrivals is Arrivals.GAMMA else None),
+        ("--ramp-from", load.ramp_from),
+        ("--requests", load.requests),
+        ("--duration", load.duration_s),
+        ("--warmup", load.warmup_s or None),
+        ("--cooldown", load.cooldown_s or None),
+        ("--repeats", load.repeats if load.repeats != usual.repeats else None),
+        ("--max-in-flight", load.max_in_flight if load.max_in_flight != usual.max_in_flight else None),
+        ("--calibrate", load.calibrate_s if load.calibrate_s != usual.calibrate_s else None),
+    ]
 
 
 def _workload(workload: Workload) -> Options:
     images, shares = workload.images, workload.models
     return [
-        ("--input-tokens", workload.input_tokens),
-        ("--output-tokens", workload.output_tokens),
+        ("--input-tokens", length_option(workload.input_tokens)),
+        ("--output-tokens", length_option(workload.output_tokens)),
+        ("--input-sweep", ",".join(str(tokens) for tokens in workload.input_sweep) or None),
         ("--seed", workload.seed),
         ("--tokenizer", workload.tokenizer or None),
         ("--let-stop", None if workload.ignore_eos else ""),
