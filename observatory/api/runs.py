@@ -69,6 +69,7 @@ class StageOut(Schema):
     index: int
     load_kind: str
     load_value: float
+    repeat: int
     verdict: str
     reasons: Any
     planned: int

@@ -68,6 +68,11 @@ def _definitions(base: StageResult, other: StageResult) -> str:
 
 
 def _lengths(base: StageResult, other: StageResult) -> str:
+    if base.work != other.work:
+        return (
+            f"Different work: {base.label} sent {base.work} requests, {other.label} {other.work} ones. "
+            "Give both benchmarks the same workload."
+        )
     for name in ("input_tokens", "output_tokens"):
         words = name.replace("_", " ")
         asked = getattr(base, name), getattr(other, name)
@@ -121,5 +126,5 @@ def _bounds(stage: StageResult) -> str:
     return bounds or "none"
 
 
-def _count(tokens: int | None) -> str:
+def _count(tokens: int | str | None) -> str:
     return "an unknown number of" if tokens is None else str(tokens)

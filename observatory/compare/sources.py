@@ -12,6 +12,8 @@ from observatory.compare.samples import stage_rows, stage_samples
 from observatory.compare.stages import Number, StageResult
 from observatory.runs.models import Run, Stage
 from runners.load.rows import StageRows
+from runners.sources import Length, length_option
+from runners.strict_json import build
 
 
 def read_rows(file: FieldFile, columns: list[str] | None = None) -> pa.Table | None:
@@ -66,8 +68,11 @@ def stage_result(stage: Stage, label: str, rows: pa.Table | None = None) -> Stag
         run_reason=run.reason,
         verdict=stage.verdict,
         definitions_version=run.definitions_version,
-        input_tokens=workload.get("input_tokens"),
-        output_tokens=workload.get("output_tokens"),
+        input_tokens=_asked(
+            int(stage.load_value) if stage.load_kind == "input_tokens" else workload.get("input_tokens")
+        ),
+        output_tokens=_asked(workload.get("output_tokens")),
+        work=workload.get("source", {}).get("kind", "synthetic"),
         slo=slo_bounds(run),
         energy_boundary=energy.get("boundary"),
         energy_mark=energy.get("mark"),
@@ -77,6 +82,11 @@ def stage_result(stage: Stage, label: str, rows: pa.Table | None = None) -> Stag
         samples={} if own is None else stage_samples(own),
         setup=run_setup(run),
     )
+
+
+def _asked(tokens: Any) -> int | str | None:
+    """A fixed length, or what a varying one is drawn from, in words."""
+    return length_option(build(Length, tokens, "tokens")) if isinstance(tokens, dict) else tokens
 
 
 def run_setup(run: Run) -> dict[str, Any]:

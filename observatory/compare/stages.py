@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from runners.loads import long_name
+
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -23,7 +25,9 @@ class Number:
 
 @dataclass(frozen=True)
 class StageResult:
-    """``numbers`` are keyed by (metric, statistic); ``samples`` hold a value per good request, in its unit."""
+    """``input_tokens`` and ``output_tokens`` are what was asked for, ``work`` is the kind of workload. ``numbers`` are
+    keyed by (metric, statistic); ``samples`` hold a value per good request, in its unit.
+    """
 
     label: str
     run_id: int
@@ -34,8 +38,9 @@ class StageResult:
     run_reason: str
     verdict: str
     definitions_version: int | None
-    input_tokens: int | None
-    output_tokens: int | None
+    input_tokens: int | str | None
+    output_tokens: int | str | None
+    work: str = "synthetic"
     slo: Mapping[str, float] = field(default_factory=dict)
     energy_boundary: str | None = None
     energy_mark: str | None = None
@@ -48,8 +53,7 @@ class StageResult:
     @property
     def load(self) -> str:
         """Such as "concurrency 4" or "2.5 req/s"."""
-        value = f"{self.load_value:g}"
-        return f"concurrency {value}" if self.load_kind == "concurrency" else f"{value} req/s"
+        return long_name(self.load_kind, self.load_value)
 
     def mean(self, metric: str) -> float | None:
         number = self.numbers.get((metric, "mean"))

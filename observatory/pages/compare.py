@@ -16,12 +16,13 @@ from observatory.compare.sources import read_rows, stage_result
 from observatory.compare.stages import StageResult
 from observatory.pages import charts
 from observatory.pages.access import Request
-from observatory.pages.results import interval_text, load_label, title
+from observatory.pages.results import interval_text, title
 from observatory.pages.run import LATENCIES, LATENCY_LABELS
 from observatory.pages.selection import Selection, load_of, select
 from observatory.pages.twins import answer
 from observatory.reports import comparisons
 from observatory.runs.models import Run, Stage
+from runners.loads import long_name
 from runners.metrics import BY_KEY, display
 
 OFFERED = 30
@@ -62,13 +63,9 @@ def _labels(chosen: Selection) -> list[str]:
     """ "run 12", with its load where a run stands here more than once."""
     ids = [run.pk for run in chosen.runs]
     return [
-        f"run {run.pk}" if ids.count(run.pk) == 1 else f"run {run.pk} at {_load(stage)}"
+        f"run {run.pk}" if ids.count(run.pk) == 1 else f"run {run.pk} at {stage}"
         for run, stage in zip(chosen.runs, chosen.stages, strict=True)
     ]
-
-
-def _load(stage: Stage) -> str:
-    return load_label(stage.load_kind, stage.load_value)
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,7 @@ def _context(request: Request, chosen: Selection, found: Comparison | None) -> d
         "chosen": chosen,
         "columns": _columns(chosen, found),
         "offered": _offered(chosen),
-        "common": [(load_label(*load), chosen.at(load), load == load_of(chosen.stages[0])) for load in chosen.common],
+        "common": [(long_name(*load), chosen.at(load), load == load_of(chosen.stages[0])) for load in chosen.common],
         "own_stages": _own_stages(chosen),
         "query": request.GET.urlencode(),
         "metric": metric,
@@ -128,9 +125,9 @@ def _columns(chosen: Selection, found: Comparison | None) -> list[Column]:
             stage=stage,
             label=labels[position],
             title=title(run),
-            load=_load(stage),
+            load=str(stage),
             colour=charts.colour(position),
-            choices=[(item.index, _load(item)) for item in run.stages.all()],
+            choices=[(item.index, str(item)) for item in run.stages.all()],
             first=chosen.first(position) if position else "",
             without=chosen.without(position),
             refusal=found.refused[position].get(Part.ALL, "") if found else "",

@@ -14,6 +14,8 @@ from observatory.compare.stages import FloatArray, Number
 from observatory.pages.charts import StagePoint, colour, visible
 from observatory.runs.models import Run, Stage
 from runners.load.outcomes import HELP, Outcome
+from runners.load.search import FINDINGS
+from runners.loads import KINDS
 from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Metric, display
 
 #: Below this a stage's percentiles are a hint: a p90 needs as many samples.
@@ -71,7 +73,7 @@ class StageResults:
         self.index = stage.index
         self._rows = None if rows is None else stage_rows(rows, stage.index)
         self.numbers = stage_numbers(stage, self._rows)
-        self.label = load_label(stage.load_kind, stage.load_value)
+        self.label = str(stage)
         self.colour = colour(stage.index)
 
     @cached_property
@@ -114,14 +116,9 @@ class StageResults:
         return sorted(found, key=lambda failure: -failure.count)
 
     def point(self, href: str = "") -> StagePoint:
-        kind = "Concurrency" if self.stage.load_kind == "concurrency" else "Arrival rate, requests/s"
-        short = f"{self.stage.load_value:g}"
-        return StagePoint(self.label, self.numbers, self.samples, self.why_hollow, self.colour, href, short, kind)
-
-
-def load_label(kind: str, value: float) -> str:
-    """Such as "concurrency 4" or "2.5 req/s"."""
-    return f"concurrency {value:g}" if kind == "concurrency" else f"{value:g} req/s"
+        repeat = f" #{self.stage.repeat}" if self.stage.repeat > 1 else ""
+        short, axis = f"{self.stage.load_value:g}{repeat}", KINDS[self.stage.load_kind].axis
+        return StagePoint(self.label, self.numbers, self.samples, self.why_hollow, self.colour, href, short, axis)
 
 
 def help_of(outcome: str) -> str:
@@ -245,8 +242,10 @@ def _run_notices(results: RunResults) -> list[Notice]:
     run = results.run
     said = [run.reason, *(reason["text"] for reason in results.summary.get("reasons") or [])]
     details = list(dict.fromkeys(sentence(text) for text in said if text))
+    answers = [results.summary[name]["text"] for name in FINDINGS if results.summary.get(name)]
+    answered = [Notice("info", sentence(text)) for text in answers]
     if run.valid:
-        return [Notice("info", text) for text in details]
+        return answered + [Notice("info", text) for text in details]
     if numbers_are_valid(run) and any(stage.sound for stage in results.stages):
         return [Notice("warning", "Not every stage may be used; those marked ok may.", details)]
     status = Run.Status(run.status)

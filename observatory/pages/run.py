@@ -18,6 +18,7 @@ from observatory.pages.timeline import request_timeline
 from observatory.pages.twins import answer
 from observatory.reports.results import long
 from observatory.runs.models import Run
+from runners.loads import KINDS
 from runners.metrics import BY_KEY
 from runners.spec import SpecError
 
@@ -97,9 +98,8 @@ def _context(request: Request, results: RunResults) -> dict[str, Any]:
         "tab": tab,
     }
     if stage:
-        kind = "concurrency" if stage.stage.load_kind == "concurrency" else "requests/s"
         context |= {"headline": headline(results, stage), "stage_rows": result_tables.stage_rows(results)}
-        context["load_name"] = kind
+        context["load_name"] = KINDS[stage.stage.load_kind].axis.lower()
     return context | _tab(request, results, stage, tab)
 
 

@@ -15,6 +15,7 @@ from observatory.pages.run_columns import Column, number
 from observatory.pages.templatetags.numbers import duration, metric, missing, progress_bar, quantity, status
 from observatory.runs.models import Run
 from observatory.schedules.models import Occurrence, Schedule
+from runners.loads import KINDS, short_name
 
 
 class EndpointTable(Listing):
@@ -210,5 +211,9 @@ class RunTable(Listing):
     def render_load(self, record: Run) -> SafeString:
         kind, value = getattr(record, "peak_kind", ""), getattr(record, "peak_value", 0)
         limited = getattr(record, "peak_verdict", "ok") != "ok"
-        text = quantity(value, "req/s") if kind == "rate" else format_html("c = {}", f"{value:g}")
+        text = (
+            quantity(value, "req/s")
+            if kind == "rate"
+            else format_html("{}", short_name(kind, value) if kind in KINDS else "")
+        )
         return format_html('{} <span class="warn" title="{}">!</span>', text, "not a clean stage") if limited else text

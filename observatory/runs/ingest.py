@@ -167,6 +167,7 @@ def _stage(run: Run, stage: dict[str, Any]) -> Stage:
         index=stage["index"],
         load_kind=stage["load"]["kind"],
         load_value=stage["load"]["value"],
+        repeat=stage.get("repeat") or 1,
         verdict=stage["verdict"],
         reasons=stage.get("reasons") or [],
         planned=stage["planned"],

@@ -5,6 +5,7 @@ from django.urls import reverse
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
+from runners.loads import long_name
 
 
 class Run(models.Model):
@@ -89,12 +90,13 @@ class Run(models.Model):
 
 
 class Stage(models.Model):
-    """One load level of a run. planned = ok + failed + cancelled + not_sent, always."""
+    """One load level of a run, once for each repeat. planned = ok + failed + cancelled + not_sent, always."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="stages")
     index = models.PositiveIntegerField()
     load_kind = models.CharField(max_length=20)
     load_value = models.FloatField()
+    repeat = models.PositiveIntegerField(default=1)
     verdict = models.CharField(max_length=40)
     reasons = models.JSONField(default=list)
     planned = models.PositiveIntegerField()
@@ -113,7 +115,8 @@ class Stage(models.Model):
         constraints = (models.UniqueConstraint(fields=("run", "index"), name="stage_once_per_run"),)
 
     def __str__(self) -> str:
-        return f"{self.load_kind} {self.load_value:g}"
+        name = long_name(self.load_kind, self.load_value)
+        return f"{name} #{self.repeat}" if self.repeat > 1 else name
 
 
 class Measurement(models.Model):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from runners.load.search import FINDINGS
 from runners.loads import short_name
 from runners.metrics import BY_KEY, Mark, display
 
@@ -87,7 +88,7 @@ def _failure_lines(stages: list[dict[str, Any]]) -> list[str]:
 
 def _notes(summary: dict[str, Any]) -> list[str]:
     lines = [""]
-    for name in ("max_load_under_slo", "saturation"):
+    for name in FINDINGS:
         if summary.get(name):
             lines.append(summary[name]["text"])
     marks = {metric["mark"] for stage in summary["stages"] for metric in stage["metrics"].values()}

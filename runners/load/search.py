@@ -8,6 +8,9 @@ from runners.load.statistics import least_n, share_low
 from runners.loads import long_name
 from runners.spec import Arrivals, Goal, RunSpec, Search
 
+#: The names under which a summary keeps what a search found.
+FINDINGS = ("max_load_under_slo", "saturation")
+
 _STEP = 2.0
 _GAIN = 0.05
 _TTFT_RISE = 0.1

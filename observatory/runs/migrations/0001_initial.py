@@ -61,6 +61,7 @@ class Migration(migrations.Migration):
                 ('index', models.PositiveIntegerField()),
                 ('load_kind', models.CharField(max_length=20)),
                 ('load_value', models.FloatField()),
+                ('repeat', models.PositiveIntegerField(default=1)),
                 ('verdict', models.CharField(max_length=40)),
                 ('reasons', models.JSONField(default=list)),
                 ('planned', models.PositiveIntegerField()),
