@@ -199,23 +199,24 @@ class SaturationSearch(_Search):
 
     def _gained(self, position: int) -> bool:
         before, after = self._stages[position - 1], self._stages[position]
-        return _throughput(after) > (1 + _GAIN) * _throughput(before)
+        return after["verdict"] != "failed" and _throughput(after) > (1 + _GAIN) * _throughput(before)
 
     def findings(self) -> dict[str, Any]:
-        """{"saturation": {kind, value, low, high, found, throughput, metric, limited_by, text}}: throughput still rose
-        up to ``value`` and no longer at ``high``.
+        """{"saturation": {kind, value, low, high, found, throughput, metric, limited_by, text}}: throughput rose from
+        ``low`` to ``value`` and no longer to ``high``.
         """
         if not self._stages:
             return {"saturation": None}
         flat = self._flat()
         gaining = [i for i in range(len(self._stages)) if i == 0 or self._gained(i)]
         best = self._stages[gaining[-1]]
+        before = self._stages[gaining[-1] - 1]["load"]["value"] if gaining[-1] else None
         after = self._stages[gaining[-1] + 1]["load"]["value"] if flat else None
         key = _throughput_key(best)
         found = {
             "kind": self._kind,
             "value": best["load"]["value"],
-            "low": best["load"]["value"],
+            "low": before,
             "high": after,
             "found": flat,
             "throughput": _throughput(best) if key else None,

@@ -6,7 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.spec import Arrivals, Images, Load, ModelShare, RunSpec, Slo, SpecError, Target, Workload
+from runners.sources import (
+    Agents,
+    Conversations,
+    Length,
+    Prefixes,
+    PromptFile,
+    Shape,
+    ShareGpt,
+    Synthetic,
+    Trace,
+    TraceForm,
+)
+from runners.spec import (
+    Arrivals,
+    Goal,
+    Images,
+    Load,
+    ModelShare,
+    RunSpec,
+    Search,
+    Slo,
+    SpecError,
+    Target,
+    Workload,
+)
 
 SPEC = RunSpec(
     Target(
@@ -24,6 +48,50 @@ SPEC = RunSpec(
 
 def test_json_out_and_in_gives_the_same_specification():
     assert RunSpec.from_json(json.loads(json.dumps(SPEC.to_json()))) == SPEC
+
+
+SOURCES = (
+    Synthetic(), PromptFile("p"), ShareGpt("s"), Prefixes(3, 20, 0.5), Agents(Length(Shape.UNIFORM, low=2, high=4)),
+    Conversations(3, 0.5, 1.0, 2.0, 40, "c"), Trace("t", TraceForm.AZURE),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.kind)
+def test_every_kind_of_workload_goes_out_and_comes_back(source):
+    lengths = Length(Shape.LOGNORMAL, mean=64.0, sd=8.0, low=32), Length(Shape.FILE, file="lengths")
+    workload = Workload(*lengths, source=source)
+    spec = RunSpec(Target("http://h"), workload=workload, load=Load(requests=5))
+    assert RunSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+def test_a_search_a_ramp_and_repeats_go_out_and_come_back():
+    search = Load(levels=(1.0, 64.0), requests=60, search=Search(Goal.SLO, 0.9, 0.05, 20))
+    ramp = Load(Arrivals.GAMMA, (8.0,), duration_s=60.0, cv=2.0, ramp_from=1.0, repeats=3, cooldown_s=4.0)
+    for load in (search, ramp):
+        spec = RunSpec(Target("http://h"), load=load, slo=Slo(e2e_ms=9.0))
+        assert RunSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        (Load(requests=9, search=Search(Goal.SLO)), "which SLO"),
+        (Load(levels=(8.0, 4.0), requests=9, search=Search(Goal.SATURATION)), "where it starts"),
+        (Load(levels=(1.0, 2.0, 3.0), requests=9, search=Search(Goal.SATURATION)), "where it starts"),
+        (Load(requests=9, repeats=2, search=Search(Goal.SATURATION)), "no repeats"),
+        (Load(levels=(4.0,), requests=9, ramp_from=1.0), r"needs load\.duration_s"),
+        (Load(levels=(4.0,), duration_s=9.0, ramp_from=4.0), "below every level"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(load, words):
+    with pytest.raises(SpecError, match=words):
+        RunSpec(Target("http://h"), load=load)
+
+
+def test_a_trace_that_is_replayed_needs_no_other_end():
+    replay = Load(Arrivals.REPLAY, (1.0, 2.0))
+    spec = RunSpec(Target("http://h"), workload=Workload(source=Trace("t", TraceForm.BURSTGPT)), load=replay)
+    assert spec.load.requests is None
 
 
 def changed(path: str, value: object) -> dict[str, object]:
@@ -79,6 +147,35 @@ def changed(path: str, value: object) -> dict[str, object]:
         ("workload.models", [{"name": ""}]),
         ("workload.models", [{"name": "a", "weight": 0}]),
         ("workload.models", [{"name": "a", "weight": float("inf")}]),
+        ("workload.input_tokens", {"shape": "uniform", "low": 5}),
+        ("workload.input_tokens", {"shape": "bell"}),
+        ("workload.input_tokens", {"shape": "normal", "mean": 5, "sd": "wide"}),
+        ("workload.output_tokens", {"shape": "file"}),
+        ("workload.input_sweep", [0]),
+        ("workload.input_sweep", [64, 128]),  # at two loads
+        ("workload.source", {"kind": "poetry"}),
+        ("workload.source", {}),
+        ("workload.source", "prefixes"),
+        ("workload.source", {"kind": "prompts", "file": ""}),
+        ("workload.source", {"kind": "prompts"}),
+        ("workload.source", {"kind": "prefixes", "prefix_tokens": 64}),  # as long as the prompt
+        ("workload.source", {"kind": "prefixes", "prefix_tokens": 32, "zipf": -1}),
+        ("workload.source", {"kind": "conversations", "think_s": -1}),
+        ("workload.source", {"kind": "conversations", "turns": 0}),
+        ("workload.source", {"kind": "agents", "result_tokens": 0}),
+        ("workload.source", {"kind": "agents", "groups": 3}),
+        ("workload.source", {"kind": "trace", "file": "t", "form": "parquet"}),
+        ("load.arrivals", "replay"),  # without a trace
+        ("load.cv", 0),
+        ("load.cooldown_s", -1),
+        ("load.repeats", 0),
+        ("load.repeats", 31),
+        ("load.ramp_from", 5),
+        ("load.ramp_from", 0),
+        ("load.search", {"goal": "fame"}),
+        ("load.search", {"goal": "slo", "share": 1.0}),
+        ("load.search", {"goal": "slo", "max_stages": 1}),
+        ("load.search", {"goal": "saturation", "tolerance": 0}),
         ("slo.ttft_ms", 0),
         ("timeouts.idle_s", 0),
         ("account.pue", 0.9),

@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 class Wire:
     """What a script has in hand: one accepted connection with its request read."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, request: dict[str, object] | None = None) -> None:
         self.sock = sock
+        self.request = request or {}
 
     def raw(self, data: bytes) -> None:
         self.sock.sendall(data)
@@ -136,7 +137,7 @@ class Server:
             self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
         model = request.get("model") or self._in_path(head) or next(iter(self.scripts))
         try:
-            self.scripts[model](Wire(sock))
+            self.scripts[model](Wire(sock, request))
         finally:
             with self._lock:
                 self.in_flight -= 1
@@ -202,3 +203,38 @@ def event_stream(text: bytes) -> Script:
         wire.raw(text)
 
     return script
+
+
+class Counting:
+    """Counts words as tokens, behind a template of 5 and 3 a message more, and keeps every prompt in a prefix cache.
+
+    Answers with as many tokens as were asked for, ``answer_s`` later.
+    """
+
+    TEMPLATE, MESSAGE = 5, 3
+
+    def __init__(self, answer_s: float = 0.0) -> None:
+        self.answer_s = answer_s
+        self._seen: set[int] = set()
+        self._lock = threading.Lock()
+
+    def __call__(self, wire: Wire) -> None:
+        words = tuple(word for message in wire.request["messages"] for word in message["content"].split())
+        tokens = self.TEMPLATE + len(words) + self.MESSAGE * (len(wire.request["messages"]) - 1)
+        cached = self._cached(words)
+        time.sleep(self.answer_s)
+        count = wire.request["max_tokens"]
+        wire.head()
+        wire.words(*["word "] * count)
+        wire.event({"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}], "model": wire.request["model"]})
+        details = {"cached_tokens": cached}
+        usage = {"prompt_tokens": tokens, "completion_tokens": count, "prompt_tokens_details": details}
+        wire.event({"choices": [], "usage": usage})
+        wire.done()
+
+    def _cached(self, words: tuple[str, ...]) -> int:
+        with self._lock:
+            hashes = [hash(words[:length]) for length in range(1, len(words) + 1)]
+            known = next((i for i, found in enumerate(hashes) if found not in self._seen), len(words))
+            self._seen.update(hashes)
+        return known + self.TEMPLATE

@@ -8,7 +8,8 @@ from runners.load.judgement import Client
 from runners.load.plan import fixed_stages
 from runners.load.records import SCHEMA
 from runners.load.summary import summarise, summarise_stage
-from runners.spec import Account, Arrivals, Load, RunSpec, Slo, Target
+from runners.sources import Agents
+from runners.spec import Account, Arrivals, Load, RunSpec, Slo, Target, Workload
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -238,3 +239,118 @@ def test_gaps_of_one_request_are_not_taken_for_independent():
     rows = [row(i * 400, gap_ms=float(gap), tokens=30) for i, gap in enumerate(rng.normal(10, 3, 20).clip(4))]
     itl = stage(rows)["metrics"]["itl_ms"]
     assert itl["high"] - itl["low"] > 1.5  # 580 gaps, but only 20 independent requests
+
+
+# repeats
+
+
+def test_repeats_of_a_level_have_their_mean_and_the_interval_of_what_changes_from_run_to_run():
+    load = Load(levels=(1.0, 2.0), requests=10, repeats=3)
+    spec = RunSpec(Target("http://x"), load=load)
+    ttft_ms = (50, 70, 52, 74, 54, 78)
+    rows = [r for i, ms in enumerate(ttft_ms) for r in closed(1, 10, ttft_ms=ms, stage=i)]
+    summary = summarise(table(rows), spec)
+    assert [(one["index"], one["load"]["value"], one["repeat"]) for one in summary["stages"]] == [
+        (0, 1, 1), (1, 2, 1), (2, 1, 2), (3, 2, 2), (4, 1, 3), (5, 2, 3),
+    ]  # fmt: skip
+    first, second = summary["levels"]
+    assert (first["load"]["value"], first["stages"], second["stages"]) == (1, [0, 2, 4], [1, 3, 5])
+    found = first["metrics"]["ttft_ms"]["mean"]
+    assert (found["mean"], found["n"]) == (pytest.approx(52), 3)
+    assert found["high"] - found["mean"] == pytest.approx(4.303 * 2 / 3**0.5, rel=1e-3)
+    assert first["metrics"]["ttft_ms"]["p50"]["mean"] == pytest.approx(52)
+
+
+def test_a_level_that_was_run_once_has_no_run_to_run_interval():
+    spec = RunSpec(Target("http://x"), load=Load(levels=(1.0,), requests=10))
+    assert summarise(table(closed(1, 10)), spec)["levels"] == []
+
+
+# the server's prefix cache
+
+
+def cached(cached_tokens, reusable_tokens=0, template_tokens=30.0):
+    rows = [r | {"cached_tokens": cached_tokens, "reusable_tokens": reusable_tokens, "asked_input_tokens": 100}
+            for r in closed(1, 20)]  # fmt: skip
+    spec = RunSpec(Target("http://x"), load=Load(levels=(1.0,), requests=20))
+    return summarise_stage(table(rows), fixed_stages(spec)[0], spec, template_tokens=template_tokens)
+
+
+def test_the_chat_template_out_of_the_cache_is_clean():
+    result = cached(30)
+    assert result["cache"] == {"offered_share": 0, "cached_share": 0.3, "unexplained_share": 0, "clean": True}
+    assert mean(result, "cached_share") == pytest.approx(30)
+
+
+def test_more_than_the_template_out_of_the_cache_is_not_clean_and_is_a_reason():
+    result = cached(90)
+    assert result["cache"]["clean"] is False
+    assert result["cache"]["unexplained_share"] == pytest.approx(0.6)
+    (text,) = (item["text"] for item in result["reasons"] if item["code"] == "cache_not_clean")
+    assert text.startswith("60.0% of the prompt tokens came out of the server's cache")
+
+
+def test_what_the_workload_itself_repeats_is_no_contamination():
+    result = cached(80, reusable_tokens=50)
+    assert result["cache"]["clean"] is True
+    assert result["cache"]["offered_share"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("told", "template"), [(None, 30.0), (90, None)])
+def test_without_the_servers_count_or_the_templates_length_nothing_is_claimed(told, template):
+    assert cached(told, template_tokens=template)["cache"]["clean"] is None
+
+
+# the load that was held
+
+
+def test_a_closed_loop_with_a_hole_tells_its_mean_concurrency_and_idle_share():
+    rows = closed(1, 100) + [row(100 * 151 + 3000 + i * 151) for i in range(100)]
+    result = stage(rows)
+    (text,) = (item["text"] for item in result["reasons"] if item["code"] == "load_not_held")
+    assert text == "on average 0.909 of 1 requests were in flight; nothing was in flight for 9.1% of the window"
+    assert result["window"]["idle_share"] == pytest.approx(0.091, abs=0.001)
+
+
+def test_a_loop_that_holds_its_number_has_no_such_reason():
+    assert "load_not_held" not in {item["code"] for item in stage(closed(4, 200), level=4.0)["reasons"]}
+
+
+def test_a_ramp_has_no_steady_window_and_says_why():
+    load = Load(levels=(4.0,), duration_s=10, ramp_from=1)
+    spec = RunSpec(Target("http://x"), load=load)
+    result = summarise_stage(table(closed(4, 200)), fixed_stages(spec)[0], spec)
+    assert result["window"]["kind"] == "whole"
+    assert "the load rose from 1 to 4" in next(i["text"] for i in result["reasons"] if i["code"] == "ramp")
+
+
+# tasks
+
+
+def tasks(count, turns=3, cut=0):
+    """Tasks one after the other, each turn 151 ms after the last; ``cut`` of them lack their last turn."""
+    return [
+        row((task * turns + turn) * 151) | {"chain": task, "turn": turn, "turns": turns}
+        for task in range(count)
+        for turn in range(turns)
+        if not (task < cut and turn == turns - 1)
+    ]
+
+
+def test_task_latency_is_from_the_first_request_to_the_last_token_of_the_last():
+    result = stage(tasks(10), workload=Workload(source=Agents()))
+    assert mean(result, "task_ms") == pytest.approx(2 * 151 + 150)
+    assert result["tasks"] == {"started": 10, "finished": 10}
+
+
+def test_tasks_that_the_stage_cut_are_left_out_and_told():
+    result = stage(tasks(10, cut=4), workload=Workload(source=Agents()))
+    assert result["metrics"]["task_ms"]["n"] == 6
+    (text,) = (item["text"] for item in result["reasons"] if item["code"] == "tasks_cut")
+    assert text.startswith("4 of 10 tasks were not finished")
+
+
+def test_a_thinking_conversation_counts_as_held_load_when_the_steady_window_is_sought():
+    rows = [row(task * 75 + turn * 400) | {"chain": task, "turn": turn, "turns": 10}
+            for task in range(2) for turn in range(10)]  # fmt: skip
+    assert stage(rows, level=2.0)["window"]["kind"] == "steady"
