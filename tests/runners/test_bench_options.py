@@ -46,8 +46,8 @@ def test_every_kind_of_workload_has_its_options(options, source):
 
 
 def test_phases_repeats_and_ramps_have_theirs():
-    load = spec(*"--rate 8 --arrivals gamma --cv 2 --ramp-from 1 --duration 60 --warmup 5 --cooldown 3 --repeats 4 "
-                 "--max-in-flight 50".split()).load  # fmt: skip
+    rate = ("--rate", "8", "--arrivals", "gamma", "--cv", "2", "--ramp-from", "1", "--duration", "60")
+    load = spec(*rate, "--warmup", "5", "--cooldown", "3", "--repeats", "4", "--max-in-flight", "50").load
     assert (load.arrivals, load.cv, load.ramp_from, load.cooldown_s) == (Arrivals.GAMMA, 2, 1, 3)
     assert (load.repeats, load.max_in_flight, load.warmup_s, load.duration_s) == (4, 50, 5, 60)
 
