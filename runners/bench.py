@@ -175,7 +175,11 @@ class Bench:
     def _run_stage(
         self, plan: StagePlan, engine: Engine, checked: Checked, recorder: Recorder, sampler: Sampler
     ) -> None:
-        self._calibrate([plan.level], sampler)
+        try:
+            self._calibrate([plan.level], sampler)
+        except Interrupted:  # a search calibrates as it goes on: what it measured so far is kept
+            engine.stop("interrupted")
+            return
         context = Context(
             seed=self.spec.workload.seed,
             salt=f"{self.spec.salt}/stage{plan.index}",

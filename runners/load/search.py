@@ -24,7 +24,9 @@ def course_of(spec: RunSpec) -> Course:
 
 
 class _Search:
-    """What both have in common: levels from a start to a most, and a budget of stages."""
+    """What both have in common: levels from a start to a most, and a budget of stages. A stage that the load generator
+    limited is run once more, for a hiccup of this machine is no limit; the second time it is one.
+    """
 
     def __init__(self, spec: RunSpec, search: Search) -> None:
         load = spec.load
@@ -34,25 +36,38 @@ class _Search:
         bound = float(load.max_in_flight) if self._whole else float("inf")
         self._most = load.levels[1] if len(load.levels) == 2 else bound
         self._kind = load_kind(load.arrivals)
-        self._stages: list[dict[str, Any]] = []
+        self._count = 0
+        self._stages: list[dict[str, Any]] = []  # those that count
+        self._again: float | None = None
         self._limited_by = ""
 
     def add(self, stage: dict[str, Any]) -> None:
+        self._count += 1
+        limited, again = stage["verdict"] == "client_limited", self._again
+        self._again = stage["load"]["value"] if limited and again is None else None
+        if self._again is not None:
+            return
         self._stages.append(stage)
-        if stage["verdict"] == "client_limited":
+        if limited:
             self._limited_by = "client"
+        self._judge(stage)
 
     def next(self) -> StagePlan | None:
-        if len(self._stages) >= self.total:
+        if self._count >= self.total:
             return None
-        level = self._spec.load.levels[0] if not self._stages else self._next_level()
+        level = self._again
+        if level is None:
+            level = self._next_level() if self._stages else self._spec.load.levels[0]
         return None if level is None else self._plan(level)
+
+    def _judge(self, stage: dict[str, Any]) -> None:
+        """Takes in the stage that was run last."""
 
     def _next_level(self) -> float | None:
         raise NotImplementedError
 
     def _plan(self, level: float) -> StagePlan:
-        return stage_at(self._spec, len(self._stages), level)
+        return stage_at(self._spec, self._count, level)
 
     def _up(self, level: float) -> float:
         return min(level * _STEP, self._most)
@@ -73,8 +88,7 @@ class SloSearch(_Search):
         self._confirmed: dict[str, Any] | None = None
         self._too_few = False
 
-    def add(self, stage: dict[str, Any]) -> None:
-        super().add(stage)
+    def _judge(self, stage: dict[str, Any]) -> None:
         level, n = stage["load"]["value"], stage["planned"]
         met = round(stage["metrics"]["goodput_share"]["mean"] / 100 * n) if n else 0
         share = met / n if n else 0.0
@@ -132,9 +146,9 @@ class SloSearch(_Search):
     def _plan(self, level: float) -> StagePlan:
         requests = self._spec.load.requests
         if not self._confirming or requests is None:
-            return stage_at(self._spec, len(self._stages), level)
+            return stage_at(self._spec, self._count, level)
         enough = int(_CONFIRM_FACTOR * least_n(self._search.share)) + 1
-        return stage_at(self._spec, len(self._stages), level, max(requests, enough))
+        return stage_at(self._spec, self._count, level, max(requests, enough))
 
     def findings(self) -> dict[str, Any]:
         """{"max_load_under_slo": {kind, value, low, high, confirmed, share, share_low, n, limited_by, text}}: the SLO

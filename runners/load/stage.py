@@ -171,11 +171,12 @@ class Stage:
     def run(self, on_tick: Callable[[int], None]) -> None:
         self._recorder.reset()
         self._supply.fill(min(self.ahead, self.plan.requests or self.ahead))
-        cpu_began_s = process_time()
-        self.begin_ns = monotonic_ns()
-        self._pacing = pacing = self._make_pacing()
-        self._recorder.on_answer = partial(self._answered, pacing) if isinstance(pacing, Chains) else None
+        offsets_ns = None if self.closed else self._offsets_ns()
         with _no_collection():
+            cpu_began_s = process_time()
+            self.begin_ns = monotonic_ns()  # all that takes time was done before
+            self._pacing = pacing = self._make_pacing(offsets_ns)
+            self._recorder.on_answer = partial(self._answered, pacing) if isinstance(pacing, Chains) else None
             self._engine.drive(pacing, self._next, drain_s=self.spec.load.drain_s, on_tick=on_tick)
         self.end_ns = monotonic_ns()
         self._recorder.on_answer = None
@@ -221,18 +222,20 @@ class Stage:
 
     # sending
 
-    def _make_pacing(self) -> ClosedLoop | OpenLoop | Chains:
-        load, level = self.spec.load, self.plan.level
+    def _make_pacing(self, offsets_ns: Offsets | None) -> ClosedLoop | OpenLoop | Chains:
+        """``offsets_ns``: the schedule of an open loop, None for a closed one."""
+        load, chained = self.spec.load, self._work.chained
         warm_ns = self.begin_ns + round(load.warmup_s * 1e9)
         end_ns = warm_ns + round(load.duration_s * 1e9) if load.duration_s else None
-        span = Span(warm_ns, self.plan.requests, end_ns, round(load.cooldown_s * 1e9))
-        starts_span = Span(warm_ns, end_ns=end_ns) if self._work.chained else span
+        cooldown_ns = round(load.cooldown_s * 1e9)
+        span = Span(warm_ns, self.plan.requests, end_ns, cooldown_ns)
+        starts_span = Span(warm_ns, None, end_ns, cooldown_ns) if chained else span
         starts: ClosedLoop | OpenLoop
-        if self.closed:
-            starts = ClosedLoop(int(level), starts_span, load.ramp_from)
+        if offsets_ns is None:
+            starts = ClosedLoop(int(self.plan.level), starts_span, load.ramp_from)
         else:
-            starts = OpenLoop(self.begin_ns + self._offsets_ns(), starts_span, load.max_in_flight)
-        return Chains(starts, span) if self._work.chained else starts
+            starts = OpenLoop(self.begin_ns + offsets_ns, starts_span, load.max_in_flight)
+        return Chains(starts, span) if chained else starts
 
     def _offsets_ns(self) -> Offsets:
         load = self.spec.load

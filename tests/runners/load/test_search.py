@@ -102,8 +102,15 @@ def test_a_confirmation_gets_enough_requests_to_allow_for_some_that_fail():
 def test_a_load_generator_at_its_limit_ends_the_search_and_is_named():
     tried, found = run(spec(), sharp(500), lambda level: "client_limited" if level >= 32 else "ok")
     result = found["max_load_under_slo"]
-    assert tried == [1, 2, 4, 8, 16, 32, 16]
+    assert tried == [1, 2, 4, 8, 16, 32, 32, 16]
     assert (result["value"], result["limited_by"]) == (16, "client")
+
+
+def test_a_hiccup_of_the_load_generator_does_not_end_a_search():
+    hiccups = iter(["ok", "client_limited", "ok"] + ["ok"] * 20)
+    tried, found = run(spec(tolerance=0.001), sharp(2), lambda level: next(hiccups))
+    assert tried[:4] == [1, 2, 2, 4]
+    assert (found["max_load_under_slo"]["value"], found["max_load_under_slo"]["limited_by"]) == (2, None)
 
 
 def test_the_budget_of_stages_is_kept():
