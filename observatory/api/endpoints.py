@@ -1,5 +1,5 @@
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from ninja import Field, PatchDict, Query, Router, Schema, Status
 
@@ -19,6 +19,7 @@ from observatory.api.shapes import (
     page_of,
 )
 from observatory.catalog.models import Endpoint
+from runners.spec import Dialect
 
 router = Router(tags=["endpoints"])
 
@@ -27,7 +28,7 @@ class EndpointIn(Input):
     name: Annotated[Line, Field(min_length=1, max_length=100)]
     url: Annotated[Line, Field(description="Base address, such as http://gpu-1:8000")]
     model: Annotated[Line, Field(min_length=1, max_length=200, description="Model name as the server expects it")]
-    dialect: Literal["openai-chat", "openai-completions"] = "openai-chat"
+    dialect: Annotated[Dialect, Field(strict=False)] = Dialect.OPENAI_CHAT
     api_key: Annotated[Line, Field(description="Write-only; only its last four characters are ever shown")] = ""
 
 

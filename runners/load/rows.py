@@ -36,11 +36,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Between consecutive token events: seconds are milliseconds here, ``clusters`` number the request."""
+    """Between consecutive token events, in milliseconds; each with the number of its request."""
 
     event_ms: Floats
+    event_clusters: Ints
     token_ms: Floats
-    clusters: Ints
+    token_clusters: Ints
     same_read_share: float | None
 
 
@@ -88,17 +89,53 @@ class StageRows:
 
     @cached_property
     def first_event_tokens(self) -> Ints:
-        """Tokens of each request's first token event; 1 where the server does not tell."""
-        lists = self.table.column("event_tokens").to_pylist()
-        return np.array([tokens[0] if tokens else 1 for tokens in lists], dtype=np.int64)
+        """Tokens that came with the first event of each choice, added up; 1 a choice where the server does not tell."""
+        told, choices = self.table.column("event_tokens"), self.table.column("event_choices")
+        first = np.ones(len(self.table), dtype=np.int64)
+        for row in np.flatnonzero(np.asarray(pc.or_(pc.is_valid(told), pc.is_valid(choices)).to_numpy())):
+            tokens, order = told[row].as_py(), choices[row].as_py()
+            starts = [order.index(choice) for choice in sorted(set(order))] if order else [0]
+            first[row] = sum(tokens[start] for start in starts) if tokens else len(starts)
+        return first
 
     @cached_property
     def tpot_ms(self) -> tuple[Floats, Ints]:
-        """(last token - first token) / (tokens - tokens of the first event), and row numbers; missing below one."""
-        span_ms, rows = self.between_ms("first_token_ns", "last_token_ns")
+        """Time that tokens after the first event took, per token, and row numbers; missing below one such token.
+
+        (last token - first token) / (tokens - tokens of the first event). With several choices the times of all are
+        added up, and so are their tokens.
+        """
+        _, rows = self.between_ms("first_token_ns", "last_token_ns")
+        span_ms = self.decode_ms[rows]
         after_first = self.ints("output_tokens")[rows] - self.first_event_tokens[rows]
         known = after_first >= 1
         return span_ms[known] / after_first[known], rows[known]
+
+    @cached_property
+    def decode_ms(self) -> Floats:
+        """From the first token to the last of each request, added up over its choices."""
+        spans = (self.ints("last_token_ns") - self.ints("first_token_ns")) / 1e6
+        if self.table.column("event_choices").null_count < len(self.table):
+            rows, stamps, _ = self.token_events
+            order, inner = self._timelines
+            gaps_ms = np.diff(stamps[order])[inner] / 1e6
+            summed = np.bincount(rows[order][1:][inner], weights=gaps_ms, minlength=len(self.table))
+            several = np.asarray(pc.is_valid(self.table.column("event_choices")).to_numpy(), dtype=np.bool_)
+            spans = np.where(several, summed, spans)
+        return np.asarray(spans, dtype=np.float64)
+
+    @cached_property
+    def _timelines(self) -> tuple[Ints, Bools]:
+        """Token events in the order of request, choice, time; and for each but the first, whether it follows another
+        of the same choice."""
+        rows, stamps, _ = self.token_events
+        choices = np.zeros(len(rows), dtype=np.int64)
+        column = self.table.column("event_choices").combine_chunks()
+        has_choices = np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), dtype=np.bool_)
+        choices[has_choices[rows]] = pc.list_flatten(column).to_numpy(zero_copy_only=False)
+        order = np.lexsort((stamps, choices, rows)) if has_choices.any() else np.arange(len(rows))
+        same = (np.diff(rows[order]) == 0) & (np.diff(choices[order]) == 0)
+        return order, same
 
     @cached_property
     def token_events(self) -> tuple[Ints, Ints, Floats]:
@@ -134,24 +171,18 @@ class StageRows:
 
     @cached_property
     def gaps(self) -> Gaps:
-        """Gaps of good requests. An event of k tokens is one event gap and k token gaps of a k-th each."""
+        """Gaps of good requests, within one choice. An event of k tokens is one event gap and k token gaps of a k-th
+        each."""
         rows, stamps, tokens = self.token_events
-        keep = self.good[rows]
-        rows, stamps, tokens = rows[keep], stamps[keep], tokens[keep]
-        inner = rows[1:] == rows[:-1]
-        event_ms, clusters = (np.diff(stamps) / 1e6)[inner], rows[1:][inner]
-        per_event = tokens[1:][inner]
+        order, inner = self._timelines
+        inner = inner & self.good[rows[order][1:]]
+        event_ms = (np.diff(stamps[order]) / 1e6)[inner]
+        clusters, per_event = rows[order][1:][inner], tokens[order][1:][inner]
         many = per_event > _MULTI_TOKEN
         token_ms = np.where(many, event_ms / np.where(many, per_event, 1.0), event_ms)
         repeats = np.where(many, np.maximum(np.rint(per_event), 1), 1).astype(np.int64)
         same = float((event_ms == 0).mean()) if len(event_ms) else None
-        return Gaps(event_ms, np.repeat(token_ms, repeats), np.repeat(clusters, repeats), same)
-
-    @cached_property
-    def event_clusters(self) -> Ints:
-        rows = self.token_events[0]
-        rows = rows[self.good[rows]]
-        return np.asarray(rows[1:][rows[1:] == rows[:-1]], dtype=np.int64)
+        return Gaps(event_ms, clusters, np.repeat(token_ms, repeats), np.repeat(clusters, repeats), same)
 
     # the window
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runners.load.calibrate import Calibration, usual_error_ms
+from runners.load.flags import flag_reasons
 from runners.load.outcomes import HELP, Outcome
 from runners.load.rows import MISSING, Bools, StageRows, Window
 from runners.load.statistics import Floats, distribution, rate
@@ -59,7 +60,8 @@ def summarise_stage(
     counts = _counts(rows)
     ledger = ledger_of(window) if ledger_of and window else None
     metrics = _metrics(rows, window, spec, counts, ledger)
-    reasons = _reasons(rows, window, spec, counts, metrics, client)
+    flags = _flags(rows)
+    reasons = _reasons(rows, window, spec, counts, metrics, client) + flag_reasons(flags, counts["ok"])
     return {
         "index": index,
         "load": {"kind": "concurrency" if closed else "rate", "value": level},
@@ -67,7 +69,7 @@ def summarise_stage(
         "reasons": reasons,
         **counts,
         "failures": _failures(rows),
-        "flags": _flags(rows),
+        "flags": flags,
         "window": {**asdict(window), "seconds": window.seconds} if window else None,
         "metrics": {key: value for key, value in metrics.items() if value is not None},
         "energy": ledger,
@@ -175,8 +177,8 @@ def _latencies(rows: StageRows) -> dict[str, Any]:
         "ttft_ms": distribution(ttft_ms),
         "ttft_from_schedule_ms": distribution(scheduled_ms),
         "tpot_ms": distribution(tpot_ms),
-        "itl_ms": distribution(gaps.token_ms, clusters=gaps.clusters) if observable else None,
-        "event_gap_ms": distribution(gaps.event_ms, clusters=rows.event_clusters) if observable else None,
+        "itl_ms": distribution(gaps.token_ms, clusters=gaps.token_clusters) if observable else None,
+        "event_gap_ms": distribution(gaps.event_ms, clusters=gaps.event_clusters) if observable else None,
         "e2e_ms": distribution(e2e_ms),
         "interactivity_tokens_per_s": distribution(1e3 / tpot_ms[tpot_ms > 0]),
         "input_tokens": distribution(_known(rows, "input_tokens")),

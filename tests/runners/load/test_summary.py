@@ -78,6 +78,33 @@ def test_a_first_event_of_many_tokens_is_not_counted_as_decoded_after_it():
     assert mean(stage([request]), "tpot_ms") == pytest.approx(10)
 
 
+def test_gaps_and_times_per_token_stay_within_one_choice():
+    # two choices, 20 ms a token each, 5 ms apart; the first event of each holds two tokens, the others one
+    starts = {0: 50.0, 1: 55.0}
+    events = sorted((starts[choice] + 20 * i, choice, 2 if i == 0 else 1) for choice in (0, 1) for i in range(6))
+    request = row(0, tokens=14, events=12) | {
+        "event_offsets_ns": [round(at * MS) for at, _, _ in events],
+        "event_choices": [choice for _, choice, _ in events],
+        "event_tokens": [tokens for _, _, tokens in events],
+        "first_token_ns": START + 50 * MS, "last_token_ns": START + 155 * MS, "end_ns": START + 156 * MS,
+    }  # fmt: skip
+    result = stage([request, row(500)])
+    single, both = (result["metrics"][name] for name in ("tpot_ms", "event_gap_ms"))
+    assert (single["min"], single["max"]) == pytest.approx((10, 20))
+    assert both["n"] == 10 + 10
+    assert (both["min"], both["max"]) == pytest.approx((10, 20))
+
+
+def test_choices_without_told_tokens_count_one_token_for_the_first_event_of_each():
+    request = row(0, tokens=8, events=8) | {
+        "event_offsets_ns": [(50 + 10 * (i // 2)) * MS for i in range(8)], "event_choices": [0, 1] * 4,
+        "first_token_ns": START + 50 * MS, "last_token_ns": START + 80 * MS, "end_ns": START + 81 * MS,
+    }  # fmt: skip
+    result = stage([request])
+    assert mean(result, "tpot_ms") == pytest.approx(10)
+    assert mean(result, "ttft_ms") == pytest.approx(50)
+
+
 def test_gaps_within_one_read_make_inter_token_latency_not_observable():
     result = stage([row(0, tokens=11, gap_ms=0.0)])
     assert "itl_ms" not in result["metrics"]
