@@ -1,7 +1,9 @@
 """One load level: supply of requests, pacing, recording, and what the client saw of itself."""
 
+import gc
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic_ns, process_time
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from runners.load.answer import Answer, CountTokens
 from runners.load.arrivals import ClosedLoop, OpenLoop, schedule_ns
+from runners.load.calibrate import Calibration
 from runners.load.engine import Engine
 from runners.load.exchange import Exchange
 from runners.load.outcomes import Outcome
@@ -20,6 +23,19 @@ from runners.spec import Arrivals, RunSpec
 
 _BUILD_AHEAD = 64
 _RECENT = 20
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No pause of the garbage collector falls into a measurement; what is measured makes no cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 class Supply:
@@ -148,7 +164,8 @@ class Stage:
         self.begin_ns = monotonic_ns()
         warm_ns = self.begin_ns + round(self.spec.load.warmup_s * 1e9)
         self._pacing = pacing = self._make_pacing(warm_ns)
-        self._engine.drive(pacing, self._supply.take, drain_s=self.spec.load.drain_s, on_tick=on_tick)
+        with _no_collection():
+            self._engine.drive(pacing, self._supply.take, drain_s=self.spec.load.drain_s, on_tick=on_tick)
         self.end_ns = monotonic_ns()
         self._record_not_sent(pacing)
         self._recorder.flush()
@@ -172,7 +189,7 @@ class Stage:
         by_time = elapsed_s / (load.warmup_s + load.duration_s) if load.duration_s else 0.0
         return min(1.0, max(by_count, by_time))
 
-    def client(self) -> Client:
+    def client(self, calibration: Calibration | None) -> Client:
         engine = self._engine
         delays = np.frombuffer(engine.read_delays_ns, dtype=np.int64) if len(engine.read_delays_ns) else None
         wall_ns = max(self.end_ns - self.begin_ns, 1)
@@ -184,6 +201,7 @@ class Stage:
             replaced_stamps=engine.clock.replaced,
             capped=isinstance(self._pacing, OpenLoop) and self._pacing.capped,
             stop_reason=engine.stop_reason,
+            calibration=calibration,
         )
 
     def _make_pacing(self, warm_ns: int) -> ClosedLoop | OpenLoop:
