@@ -5,6 +5,7 @@ The URL holds all inputs. A change of one asks for the results anew and replaces
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
@@ -54,6 +55,7 @@ def calculator(request: Request, calculator: str, form: str = "html") -> HttpRes
         "worked": worked,
         "groups": _groups(found, given, worked),
         "sources": theory_facts.choices(found),
+        "plots": plot_titles(found.name),
     }
     return render(request, "theory/calculator.html", context, status=422 if worked.faults else 200)
 
@@ -63,11 +65,21 @@ def chart(request: Request, calculator: str, index: int) -> HttpResponse:
     """A plot as JSON: figure (null when there is nothing to draw), table, note."""
     found = _find(calculator)
     worked = work(found, _given(request))
-    if index >= len(found.plots):
+    if index >= len(plot_titles(found.name)):
         raise Http404(f"{calculator} has no plot {index}.")
-    draw = list(found.plots.values())[index]
-    made = theory_charts.chart(draw(worked.inputs, worked.outputs)) if worked.outputs is not None else _NOTHING
+    if worked.outputs is None:
+        made = _NOTHING
+    else:
+        made = theory_charts.chart(found.plots(worked.inputs, worked.outputs)[index])
     return JsonResponse(made.to_json(), json_dumps_params={"allow_nan": False})
+
+
+@cache
+def plot_titles(name: str) -> tuple[str, ...]:
+    """The plots of a calculator; they are as many whatever the inputs."""
+    found = registry.BY_NAME[name]
+    inputs = found.read({})
+    return tuple(plot.title for plot in found.plots(inputs, found.run(inputs)))
 
 
 @dataclass(frozen=True)

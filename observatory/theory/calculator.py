@@ -71,6 +71,7 @@ class Line:
 class Plot:
     """Lines over a common axis, or bars. ``now`` is where the inputs stand on the x axis."""
 
+    title: str
     x: Axis
     y: Axis
     lines: tuple[Line, ...]
@@ -79,10 +80,15 @@ class Plot:
     note: str = ""
 
 
+def _no_plots(inputs: Any, outputs: Any) -> tuple[Plot, ...]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Calculator(Generic[I, O]):
     """``formula``: lines in which ``_x`` lowers and ``^x`` raises a word or a bracket. ``symbols`` explains those that
-    belong to no input. ``subject`` is the heading under which it is listed. ``plots``: by title, how each is drawn.
+    belong to no input. ``subject`` is the heading under which it is listed. ``plots`` gives as many, under the same
+    titles, whatever the inputs.
     """
 
     name: str
@@ -96,7 +102,7 @@ class Calculator(Generic[I, O]):
     source: str
     assumptions: tuple[str, ...] = ()
     symbols: Mapping[str, str] = field(default_factory=dict)
-    plots: Mapping[str, Callable[[I, O], Plot]] = field(default_factory=dict)
+    plots: Callable[[I, O], tuple[Plot, ...]] = _no_plots
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:

@@ -132,21 +132,18 @@ def compute(inputs: Inputs) -> Outputs:
     )
 
 
-_GAIN = Axis("Speedup", "×", "higher")
-
-
-def _over_drafted(inputs: Inputs, outputs: Outputs) -> Plot:
-    lines = tuple(
+def _plots(inputs: Inputs, outputs: Outputs) -> tuple[Plot, ...]:
+    gain = Axis("Speedup", "×", "higher")
+    by_acceptance = tuple(
         SPECULATIVE.line(inputs, "drafted", "speedup", f"a = {acceptance:g}", acceptance=acceptance)
         for acceptance in sorted({*_TABLE_ACCEPTANCE, inputs.acceptance})
     )
-    return Plot(Axis("Drafted tokens", "tok"), _GAIN, lines, now=inputs.drafted)
-
-
-def _over_batch(inputs: Inputs, outputs: Outputs) -> Plot:
-    line = SPECULATIVE.line(inputs, "batch", "speedup", f"g = {inputs.drafted}")
-    even = Line("plain decoding", line.x, (1.0,) * len(line.x), dashed=True)
-    return Plot(Axis("Batch"), _GAIN, (line, even), now=inputs.batch)
+    over_batch = SPECULATIVE.line(inputs, "batch", "speedup", f"g = {inputs.drafted}")
+    even = Line("plain decoding", over_batch.x, (1.0,) * len(over_batch.x), dashed=True)
+    return (
+        Plot("Speedup over drafted tokens", Axis("Drafted tokens", "tok"), gain, by_acceptance, now=inputs.drafted),
+        Plot("Speedup over batch", Axis("Batch"), gain, (over_batch, even), now=inputs.batch),
+    )
 
 
 SPECULATIVE = Calculator(
@@ -173,5 +170,5 @@ SPECULATIVE = Calculator(
         "The draft step slows with the batch as a plain target step does.",
         "KV-cache reads are left out of the batch term.",
     ),
-    plots={"Speedup over drafted tokens": _over_drafted, "Speedup over batch": _over_batch},
+    plots=_plots,
 )
