@@ -208,8 +208,8 @@ def worded(value: Any, about: Output) -> str:
     if isinstance(value, str):
         return str(value)
     found = float(value)
-    if isinstance(value, int) and about.decimals is None and abs(value) < 10_000:
-        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}".replace(",", "\u2009")
     if about.decimals is None or 0 < abs(found) < 10.0 ** (1 - about.decimals):
         return significant(found)
     return f"{found:,.{about.decimals}f}".replace(",", "\u2009")

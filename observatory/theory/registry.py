@@ -2,11 +2,36 @@
 
 from typing import Any
 
-from observatory.theory import speculation
+from observatory.theory import (
+    caching,
+    decode,
+    device,
+    disaggregation,
+    mixture,
+    parallel,
+    prefill,
+    roofline,
+    routing,
+    smaller,
+    speculation,
+)
 from observatory.theory.calculator import Calculator
 
 #: What techniques of serving can gain.
-TECHNIQUES: tuple[Calculator[Any, Any], ...] = (speculation.SPECULATIVE,)
+TECHNIQUES: tuple[Calculator[Any, Any], ...] = (
+    decode.DECODE_LIMIT,
+    prefill.PREFILL,
+    roofline.ROOFLINE,
+    caching.KV_CACHE,
+    caching.PREFIX_CACHE,
+    speculation.SPECULATIVE,
+    smaller.SMALLER,
+    mixture.MOE,
+    routing.ROUTING,
+    parallel.PARALLEL,
+    disaggregation.DISAGGREGATION,
+    device.ON_DEVICE,
+)
 
 #: Cost, energy and carbon.
 ACCOUNTS: tuple[Calculator[Any, Any], ...] = ()
