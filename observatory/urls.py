@@ -56,6 +56,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *paths("theory", theory.index, "theory"),
     *paths("theory/<slug:calculator>", theory.calculator, "theory-calculator"),
     path("theory/<slug:calculator>/chart/<int:index>.json", theory.chart, name="theory-chart"),
+    path("theory/<slug:calculator>/upload", theory.upload, name="theory-upload"),
     path("tokens", tokens.tokens, name="tokens"),
     path("tokens/<int:pk>/revoke", tokens.revoke_token, name="token-revoke"),
     path("", include("observatory.pages.results_urls")),

@@ -21,6 +21,7 @@ STAFF_ONLY = {
     "site-edit",
     "welcome-probe",
     "welcome-start",
+    "theory-upload",
 }
 POSTS = {
     "endpoint-probe",
@@ -31,6 +32,7 @@ POSTS = {
     "schedule-toggle",
     "schedule-delete",
     "token-revoke",
+    "theory-upload",
 }
 
 
