@@ -55,7 +55,7 @@ class Measured:
         None,
         "W",
         "Power",
-        "Of the accelerators, mean. Empty: not measured.",
+        "Mean, of one copy of the model. Empty: not measured.",
         low=0,
         high=1e8,
         symbol="p",
