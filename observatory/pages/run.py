@@ -9,7 +9,7 @@ from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase, H
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from observatory.pages import charts, request_rows, result_tables
+from observatory.pages import charts, request_rows, result_tables, run_roofline
 from observatory.pages.access import Request
 from observatory.pages.commands import bench_command
 from observatory.pages.launch import start
@@ -21,7 +21,7 @@ from observatory.runs.models import Run
 from runners.metrics import BY_KEY
 from runners.spec import SpecError
 
-TABS = ("latency", "timeline", "energy", "cost", "requests", "setup")
+TABS = ("latency", "timeline", "energy", "cost", "server", "requests", "setup")
 CHARTS = ("load", "ecdf", "percentiles", "timeline", "energy", "live")
 LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
 LATENCY_LABELS = tuple((key, BY_KEY[key].label) for key in LATENCIES)
@@ -121,6 +121,8 @@ def _tab(request: Request, results: RunResults, stage: StageResults | None, tab:
         return {}
     if tab == "energy":
         return {"ledger": stage.stage.energy, "energy": result_tables.energy(results, stage)}
+    if tab == "server":
+        return {"rooflines": [run_roofline.roofline(results.run, item) for item in results.stages]}
     return {"cost": stage.stage.cost, "costs": result_tables.costs(results)} if tab == "cost" else {}
 
 

@@ -21,6 +21,7 @@ STAFF_ONLY = {
     "site-edit",
     "welcome-probe",
     "welcome-start",
+    "theory-upload",
 }
 POSTS = {
     "endpoint-probe",
@@ -32,6 +33,7 @@ POSTS = {
     "schedule-toggle",
     "schedule-delete",
     "token-revoke",
+    "theory-upload",
 }
 
 
@@ -67,6 +69,8 @@ def address(name: str, cast: Cast) -> str:
         .replace("<int:benchmark>", str(cast.benchmark.pk))
         .replace("<slug:slug>", "h100-sxm")
         .replace("<slug:name>", {"run-chart": "load", "compare-chart": "ecdf"}.get(name, "requests"))
+        .replace("<slug:calculator>", "speculative")
+        .replace("<int:index>", "0")
     )
 
 
