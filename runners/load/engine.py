@@ -22,6 +22,7 @@ _ONLY_READABLE = select.EPOLLIN
 _READABLE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLERR | select.EPOLLHUP
 _SCAN_EVERY_NS = 50_000_000
 _MAX_WAITING = 2_048
+_MAX_WAITING_BYTES = 16_000_000
 _DELAYS_KEPT = 65_536
 _IDLE_WAIT_S = 0.05
 _REFUSALS_BEFORE_GIVING_UP = 20
@@ -45,6 +46,7 @@ class Engine:
         self._connections: dict[int, Connection] = {}
         self._idle: list[Connection] = []
         self._finished: deque[Exchange] = deque()
+        self._waiting_bytes = 0
         self._refusals = 0
         self._next_scan_ns = 0
 
@@ -68,7 +70,7 @@ class Engine:
         self.read_delays_ns.clear()
         self._loop(pacing, next_exchange, round(drain_s * 1e9), on_tick)
         while self._finished:
-            self._on_finished(self._finished.popleft())
+            self._hand_over()
 
     def close(self) -> None:
         for connection in list(self._connections.values()):
@@ -127,9 +129,14 @@ class Engine:
                 self._read(connection)
             else:
                 self._serve(connection, mask)
-        if waiting and (not events or waiting > _MAX_WAITING):
-            self._on_finished(self._finished.popleft())
+        if waiting and (not events or waiting > _MAX_WAITING or self._waiting_bytes > _MAX_WAITING_BYTES):
+            self._hand_over()
         return monotonic_ns() if events or waiting else now
+
+    def _hand_over(self) -> None:
+        exchange = self._finished.popleft()
+        self._waiting_bytes -= exchange.response.bytes_in
+        self._on_finished(exchange)
 
     def _serve(self, connection: Connection, mask: int) -> None:
         if not connection.open:
@@ -316,6 +323,7 @@ class Engine:
         exchange.connection = None
         self.in_flight -= 1
         self._finished.append(exchange)
+        self._waiting_bytes += exchange.response.bytes_in
         self._give_up_when_pointless(exchange)
 
     def _give_up_when_pointless(self, exchange: Exchange) -> None:
