@@ -49,11 +49,12 @@ def refuse(field: str, problem: str, fix: str) -> Refused:
 
 @dataclass(frozen=True)
 class Axis:
-    """``better`` is "lower", "higher" or nothing."""
+    """``better`` is "lower", "higher" or nothing. ``from_zero``: false where only differences matter."""
 
     label: str
     unit: str = ""
     better: str = ""
+    from_zero: bool = True
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,6 @@ class Weights:
         "Bits per weight, scales included: 16, 8, 4, or 4.5 for Q4_0.",
         low=1,
         high=64,
-        symbol="8b",
         group="Model",
     )
 
@@ -74,9 +73,7 @@ class Cache:
         symbol="d_c",
         group="Model",
     )
-    kv_bits: float = number(
-        16, "bit", "Cache precision", "Bits per cached value.", low=1, high=64, symbol="8b_kv", group="Model"
-    )
+    kv_bits: float = number(16, "bit", "Cache precision", "Bits per cached value.", low=1, high=64, group="Model")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ class Inputs:
         "Bits per weight, scales included; Q4_0 has 4.5.",
         low=1,
         high=64,
-        symbol="8b",
         group="Model",
     )
     prompt_tokens: int = number(300, "tok", "Prompt", "", low=0, high=1_000_000, symbol="P", group="Load")

@@ -37,9 +37,7 @@ class Experts:
         256, "", "Experts", "Per layer, those that are routed to.", low=1, high=1024, symbol="n", group="Model"
     )
     experts_active: int = number(8, "", "Experts per token", "", low=1, high=1024, symbol="k", group="Model")
-    weight_bits: float = number(
-        8, "bit", "Weight precision", "Bits per weight.", low=1, high=64, symbol="8b", group="Model"
-    )
+    weight_bits: float = number(8, "bit", "Weight precision", "Bits per weight.", low=1, high=64, group="Model")
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ def _plots(inputs: Inputs, outputs: Outputs) -> tuple[Plot, ...]:
         ROUTING.line(inputs, "escalated_share", "accuracy", f"AUROC {auroc:g}", auroc=auroc, points=41)
         for auroc in (0.6, 0.8, 0.95)
     )
-    quality = Axis("Accuracy", "", "higher")
+    quality = Axis("Accuracy", "", "higher", from_zero=False)
     return (
         Plot(
             "Accuracy against cost",

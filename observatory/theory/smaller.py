@@ -48,7 +48,7 @@ class Inputs:
         symbol="r",
     )
     training_tokens_b: float = number(15_000, "10⁹ tok", "Training tokens", "", low=0.1, high=1e6, symbol="D")
-    weight_bits: float = number(16, "bit", "Weight precision", "", low=1, high=64, symbol="8b")
+    weight_bits: float = number(16, "bit", "Weight precision", "", low=1, high=64)
     batch: int = number(1, "", "Batch", "Sequences decoded together.", low=1, high=4096, symbol="B")
     bandwidth_gb_s: float = number(3350, "GB/s", "Memory bandwidth", "", low=0.1, high=1e6, symbol="W")
     peak_tflops: float = number(990, "TFLOPS", "Dense peak", "", low=0.001, high=1e6, symbol="F")
@@ -115,7 +115,7 @@ def _plots(inputs: Inputs, outputs: Outputs) -> tuple[Plot, ...]:
     found = zip(speed.y, taught.y, strict=True)
     pairs = sorted((gain, lost) for gain, lost in found if gain is not None and lost is not None)
     trade = Line("kept share from 1 to 0.01", tuple(gain for gain, _ in pairs), tuple(lost for _, lost in pairs))
-    kept, worse = Axis("Kept share"), Axis("Loss", "nat/tok", "lower")
+    kept, worse = Axis("Kept share"), Axis("Loss", "nat/tok", "lower", from_zero=False)
     return (
         Plot("Loss over kept share", kept, worse, (taught, alone), now=inputs.kept_share),
         Plot("Loss against speed", Axis("Decode speedup", "×", "higher"), worse, (trade,), now=outputs.speedup),
@@ -136,8 +136,9 @@ SMALLER = Calculator(
         "loss taught = loss(s·N) − r·(loss(s·N) − loss(N))",
         "perplexity ratio = exp(loss taught − loss(N))",
         "speedup = t(N) / t(smaller), t = max(stored bytes / W, 2·parameters·B / F)",
-        "stored bits: s·8b; 2-4-sparse 0.5·(8b + 2); unstructured s·8b + 1",
+        "stored bits per weight: s·w; 2-4-sparse 0.5·(w + 2); unstructured s·w + 1",
     ),
+    symbols={"t": "time of a step", "w": "bits per weight"},
     source="Hoffmann et al. 2022, Training Compute-Optimal Large Language Models, section 3.3; Hinton, Vinyals, Dean "
     "2015, Distilling the Knowledge in a Neural Network; Muralidharan et al. 2024; Mishra et al. 2021.",
     assumptions=(

@@ -68,9 +68,9 @@ def address(name: str, cast: Cast) -> str:
         .replace("<int:pk>", str(keys.get(of, 0)))
         .replace("<int:benchmark>", str(cast.benchmark.pk))
         .replace("<slug:slug>", "h100-sxm")
-        .replace("<slug:name>", {"run-chart": "load", "compare-chart": "ecdf"}.get(name, "requests"))
         .replace("<slug:calculator>", "speculative")
         .replace("<int:index>", "0")
+        .replace("<slug:name>", {"run-chart": "load", "compare-chart": "ecdf"}.get(name, "requests"))
     )
 
 

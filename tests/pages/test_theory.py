@@ -131,15 +131,18 @@ def test_only_calculators_that_read_files_take_uploads(staff_client: Client) -> 
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("theme", "width"), [("light", 1400), ("dark", 360)])
-def test_every_page_draws_its_plots_is_accessible_and_fits(
-    browser: Browser, client: Client, user: User, theme: str, width: int
+@pytest.mark.parametrize(
+    ("theme", "width", "names"),
+    [("light", 1400, ("", *NAMES)), ("dark", 360, ("", "decode-limit", "quantization", "moe"))],
+)
+def test_pages_draw_their_plots_are_accessible_and_fit(
+    browser: Browser, client: Client, user: User, theme: str, width: int, names: tuple[str, ...]
 ) -> None:
     log_in(browser, client, user)
 
     def visit(page: Page) -> dict[str, Any]:
         wrong = {}
-        for name in ("", *NAMES):
+        for name in names:
             page.goto(f"/theory/{name}".rstrip("/"))
             page.wait_for_selector("body[data-drawn]" if name else "body[data-ready]")
             screenshot(page, f"{name or 'index'}-{theme}-{width}")
