@@ -4,7 +4,7 @@ from ninja import NinjaAPI
 from ninja.renderers import JSONRenderer
 from ninja.throttling import AuthRateThrottle
 
-from observatory.api import benchmarks, deployments, endpoints, errors, facts, results, runs, schedules
+from observatory.api import benchmarks, calculators, deployments, endpoints, errors, facts, results, runs, schedules
 from observatory.api.auth import BearerToken
 
 _DESCRIPTION = """Measure LLM serving by program. Each address needs `Authorization: Bearer TOKEN`; make a token on the
@@ -37,3 +37,4 @@ api.add_router("/sites", facts.sites_router)
 api.add_router("/benchmarks", benchmarks.router)
 api.add_router("/runs", runs.router)
 api.add_router("/schedules", schedules.router)
+api.add_router("/calc", calculators.router)
