@@ -5,12 +5,14 @@ import sys
 from collections.abc import Sequence
 
 from runners import __version__, bench_cli, demo_engine, probe
+from runners.load import calibrate
 from runners.power import cli as power_cli
 
 _COMMANDS = (
     ("bench", bench_cli, "run a load test against an endpoint, with power"),
     ("probe", probe, "say what stands at a URL and what it supports"),
     ("power", power_cli, "say which power instruments this machine has"),
+    ("calibrate", calibrate, "measure this machine's own error against a server of known timing"),
     ("serve-demo", demo_engine, "serve a small real model on this machine with llama.cpp"),
 )
 

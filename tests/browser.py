@@ -49,7 +49,7 @@ class Browser:
             page.wait_for_load_state("networkidle")  # a request that outlives its test would meet the next one's data
         finally:
             opened.close()
-        assert troubles == []
+        assert troubles == [], troubles
         return result
 
 

@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
@@ -81,6 +82,9 @@ def install(api: NinjaAPI) -> None:
     def validation_error(request: HttpRequest, error: Any) -> HttpResponse:
         return answer(request, refused([_fault(item) for item in error.errors]))
 
+    def misconfigured(request: HttpRequest, error: Any) -> HttpResponse:
+        return answer(request, Problem(500, "misconfigured", str(error), "Ask the administrator of this installation."))
+
     def surprise(request: HttpRequest, error: Any) -> HttpResponse:
         logging.getLogger(__name__).error("%s %s failed", request.method, request.path, exc_info=error)
         return answer(request, _OUR_FAULT)
@@ -88,6 +92,7 @@ def install(api: NinjaAPI) -> None:
     api.add_exception_handler(Problem, answer)
     api.add_exception_handler(HttpError, http_error)
     api.add_exception_handler(ValidationError, validation_error)
+    api.add_exception_handler(ImproperlyConfigured, misconfigured)
     api.add_exception_handler(Exception, surprise)
 
 

@@ -6,6 +6,7 @@ from ninja.throttling import AuthRateThrottle
 
 from observatory.api import benchmarks, calculators, deployments, endpoints, errors, facts, results, runs, schedules
 from observatory.api.auth import BearerToken
+from observatory.api.parameters import known_only
 
 _DESCRIPTION = """Measure LLM serving by program. Each address needs `Authorization: Bearer TOKEN`; make a token on the
 Tokens page or with `manage.py token USERNAME NAME`. Every error has the same shape: `code`, `detail`, `fix`, `fields`.
@@ -28,6 +29,7 @@ api = NinjaAPI(
     urls_namespace="api",
 )
 errors.install(api)
+api.add_decorator(known_only)
 # The sheets come first: runs.csv and runs/5.csv would else be read as keys of runs.
 api.add_router("", results.router)
 api.add_router("/endpoints", endpoints.router)

@@ -9,11 +9,11 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, ConfigDict,
 
 from observatory.api.errors import Error
 
-_BIGGEST_ID = 2**63 - 1
+BIGGEST_ID = 2**63 - 1
 _NO_NUL = r"^[^\x00]*$"
 
-Key = Annotated[int, Field(ge=1, le=_BIGGEST_ID)]
-PathKey = Annotated[int, Path(ge=1, le=_BIGGEST_ID)]
+Key = Annotated[int, Field(ge=1, le=BIGGEST_ID)]
+PathKey = Annotated[int, Path(ge=1, le=BIGGEST_ID)]
 Count = Annotated[int, Field(ge=0, le=2_147_483_647)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -53,7 +53,7 @@ class Page(Schema):
     """Which part of a list."""
 
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
-    offset: Annotated[int, Field(ge=0, le=_BIGGEST_ID // 2)] = 0
+    offset: Annotated[int, Field(ge=0, le=BIGGEST_ID // 2)] = 0
 
 
 T = TypeVar("T")

@@ -1,7 +1,8 @@
 """From a run's data to Plotly figures: pure functions, JSON-safe, with the same numbers as a table.
 
 Colours of text, grid and background belong to the theme and are set by charts.js. Hover text is built here and shown
-through ``customdata``: what users wrote is escaped and is never a template.
+through ``customdata``: what users wrote is escaped and is never a template. Of markup only <br> is used: <b> and <i>
+become style attributes, which the content security policy forbids.
 """
 
 import html
@@ -194,7 +195,7 @@ def _load_line(points: Sequence[_LoadPoint], latency: str) -> Trace:
 
 def _load_hover(stage: StagePoint, x: Number, y: Number, interval: tuple[float, float] | None, latency: str) -> str:
     found = BY_KEY[latency]
-    lines = [f"<b>{plain(stage.label)}</b>", f"{found.label} p50 {shown(x.value, found.unit)}{_between(interval)}"]
+    lines = [f"{plain(stage.label)}", f"{found.label} p50 {shown(x.value, found.unit)}{_between(interval)}"]
     lines.append(f"Output {shown(y.value, 'tok/s')}{_between((y.low, y.high))}")
     lines.append(f"n = {x.n}" if x.n is not None else "")
     lines.append(f"hollow: {plain(stage.why_hollow)}" if stage.why_hollow else "")
@@ -255,7 +256,7 @@ def _ecdf_line(stage: StagePoint, metric: str) -> Trace:
         "y": share.tolist(),
         "line": {"shape": "hv", "color": stage.colour, "width": 2, "dash": "dot" if stage.why_hollow else "solid"},
         "customdata": [
-            f"<b>{plain(stage.label)}</b><br>{part:.1f} % at or below {shown(float(value), unit)}<br>n = {values.size}"
+            f"{plain(stage.label)}<br>{part:.1f} % at or below {shown(float(value), unit)}<br>n = {values.size}"
             for value, part in zip(values[picked], share, strict=True)
         ],
         "hovertemplate": _HOVER,
@@ -294,7 +295,7 @@ def _percentile_line(stages: Sequence[StagePoint], metric: str, statistic: str, 
         "marker": {"size": 8, "symbol": symbols},
         "line": {"color": colour(index), "width": 2},
         "customdata": [
-            f"<b>{plain(stage.label)}</b><br>{statistic} {shown(value, BY_KEY[metric].unit)}"
+            f"{plain(stage.label)}<br>{statistic} {shown(value, BY_KEY[metric].unit)}"
             for stage, value in zip(stages, values, strict=True)
         ],
         "hovertemplate": _HOVER,
@@ -324,7 +325,7 @@ def ledger_bars(ledger: Mapping[str, Any]) -> Chart:
         },
         "error_x": _whiskers(energies, [(layer.get("low_j"), layer.get("high_j")) for layer in layers]),
         "customdata": [
-            f"<b>{plain(layer['label'])}</b><br>{shown(layer['energy_j'], 'J')}"
+            f"{plain(layer['label'])}<br>{shown(layer['energy_j'], 'J')}"
             f"{_between((layer.get('low_j'), layer.get('high_j')))}<br>{plain(layer['mark'])}, {plain(layer['source'])}"
             for layer in layers
         ],
@@ -332,7 +333,7 @@ def ledger_bars(ledger: Mapping[str, Any]) -> Chart:
     }
     rows = [[layer["label"], shown(layer["energy_j"], "J"), layer["mark"]] for layer in layers]
     y = axis("", autorange="reversed")
-    drawn = layout(axis("Energy of the window, J, lower is better"), y, height=90 + 44 * len(layers))
+    drawn = layout(axis("Energy, J, lower is better"), y, height=90 + 44 * len(layers))
     note = "Hatched: modelled or assumed." if any(layer["mark"] != "measured" for layer in layers) else ""
     return Chart({"data": [trace], "layout": drawn}, ("Layer", "Energy", "Mark"), rows, note)
 

@@ -2,40 +2,85 @@
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from runners.spec import Arrivals, RunSpec
+from runners.spec import Account, Arrivals, Load, Power, RunSpec, Timeouts, Workload
+
+Options = list[tuple[str, object]]
+
+_FROM_FILE = """# Not all of it can be said in options: save "spec" of this run's JSON as spec.json.
+python -m runners bench \\
+  --spec spec.json \\
+  --out results"""
 
 
 def bench_command(spec: Mapping[str, Any]) -> str:
-    """``python -m runners bench ...``, one option a line; what is at its default is left out. Raises SpecError."""
+    """``python -m runners bench ...``, one option a line. Raises SpecError.
+
+    The salt is left out on purpose: with the same prompts again, a prefix cache would flatter.
+    """
     asked = RunSpec.from_json(dict(spec))
-    target, load, work = asked.target, asked.load, asked.workload
-    options: list[tuple[str, object]] = [
+    if not _sayable(asked):
+        return _FROM_FILE
+    target = asked.target
+    options: Options = [
         ("--url", target.url),
         ("--model", target.model or None),
         ("--dialect", target.dialect.value),
         ("--api-key-env", target.api_key_env or None),
-    ]
-    levels = ",".join(f"{level:g}" for level in load.levels)
-    if load.arrivals is Arrivals.CLOSED:
-        options += [("--concurrency", levels)]
-    else:
-        options += [("--rate", levels), ("--arrivals", load.arrivals.value)]
-    options += [
-        ("--requests", load.requests),
-        ("--duration", load.duration_s),
-        ("--warmup", load.warmup_s or None),
-        ("--input-tokens", work.input_tokens),
-        ("--output-tokens", work.output_tokens),
-        ("--seed", work.seed),
-        ("--slo", ",".join(f"{key}={bound:g}" for key, bound in asked.slo.bounds().items()) or None),
-        ("--power", asked.power.source),
+        *_load(asked.load),
+        *_workload(asked.workload),
+        ("--slo", ",".join(f"{key}={bound!r}" for key, bound in asked.slo.bounds().items()) or None),
+        *_accounts(asked.power, asked.account, asked.timeouts),
         ("--out", "results"),
     ]
-    lines = [f"{name} {shlex.quote(_text(value))}" for name, value in options if value is not None]
+    lines = [
+        f"{name} {shlex.quote(_text(value))}" if value != "" else name for name, value in options if value is not None
+    ]
     return " \\\n  ".join(["python -m runners bench", *lines])
 
 
+def _sayable(spec: RunSpec) -> bool:
+    """Whether everything that is not at its default has an option."""
+    load = Load(drain_s=spec.load.drain_s, max_in_flight=spec.load.max_in_flight)
+    power = replace(spec.power, source=Power().source, idle_s=Power().idle_s)
+    return load == Load() and power == Power() and spec.workload.temperature == Workload().temperature
+
+
+def _load(load: Load) -> Options:
+    levels = ",".join(_text(level) for level in load.levels)
+    closed = load.arrivals is Arrivals.CLOSED
+    kind: Options = [("--concurrency", levels)] if closed else [("--rate", levels), ("--arrivals", load.arrivals.value)]
+    return [*kind, ("--requests", load.requests), ("--duration", load.duration_s), ("--warmup", load.warmup_s or None)]
+
+
+def _workload(workload: Workload) -> Options:
+    return [
+        ("--input-tokens", workload.input_tokens),
+        ("--output-tokens", workload.output_tokens),
+        ("--seed", workload.seed),
+        ("--tokenizer", workload.tokenizer or None),
+        ("--let-stop", None if workload.ignore_eos else ""),
+    ]
+
+
+def _accounts(power: Power, account: Account, timeouts: Timeouts) -> Options:
+    usual = Timeouts()
+    limits: Options = [
+        (f"--{name.removesuffix('_s').replace('_', '-')}-timeout", getattr(timeouts, name))
+        for name in ("connect_s", "first_byte_s", "idle_s", "total_s")
+        if getattr(timeouts, name) != getattr(usual, name)
+    ]
+    return [
+        ("--power", power.source),
+        ("--idle", None if power.idle_s == Power().idle_s else power.idle_s),
+        ("--usd-per-hour", account.usd_per_hour),
+        ("--pue", account.pue),
+        *limits,
+    ]
+
+
 def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """Exact, without a needless ".0"."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

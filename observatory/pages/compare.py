@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 
 from observatory.compare.comparison import MAX_STAGES, MIN_STAGES, Cell, Comparison, Row, to_json
 from observatory.compare.comparison import compare as compare_stages
@@ -32,7 +33,8 @@ def compare(request: Request, form: str = "html") -> HttpResponseBase:
     chosen = select(request.GET)
     added = request.GET.get("add", "")
     if added.isdecimal() and len(chosen.runs) < MAX_STAGES:
-        return redirect(_with(chosen, added))
+        ids = ",".join([*(str(run.pk) for run in chosen.runs), added])
+        return redirect(f"{reverse('compare')}?runs={ids}")
     found = compare_stages(results(chosen)) if len(chosen.stages) >= MIN_STAGES else None
     return answer(
         request,
@@ -47,11 +49,6 @@ def compare(request: Request, form: str = "html") -> HttpResponseBase:
 
 
 _TOO_FEW = f"Choose {MIN_STAGES} to {MAX_STAGES} runs with results: ?runs=12,15."
-
-
-def _with(chosen: Selection, added: str) -> str:
-    ids = [*(str(run.pk) for run in chosen.runs), added]
-    return f"?runs={','.join(ids)}"
 
 
 def results(chosen: Selection) -> list[StageResult]:

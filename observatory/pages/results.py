@@ -19,7 +19,6 @@ from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Metric, display
 #: Below this a stage's percentiles are a hint: a p90 needs as many samples.
 FEW = PERCENTILE_MIN_N["p90"]
 
-_ENERGY = "Energy was not measured"
 _HEADLINE = (
     ("ttft_ms", "p50"),
     ("ttft_ms", "p99"),
@@ -221,13 +220,15 @@ def why_missing(results: RunResults, stage: StageResults, metric: Metric, statis
 
 
 def _why_no_energy(results: RunResults, stage: StageResults) -> str:
+    if stage.stage.energy is None and results.run.power_file:
+        return "energy is not added up for a run that was cut off; its samples are kept"
     reasons = (stage.stage.energy or {}).get("reasons") or (results.summary.get("power") or {}).get("notes") or []
     return reasons[0]["text"] if reasons else "no power source was read"
 
 
 def notices(results: RunResults, stage: StageResults | None) -> list[Notice]:
     """Verdict and warnings, the gravest first: of the run, then of the stage that is shown."""
-    found = [*_run_notices(results), *(_stage_notices(stage) if stage else [])]
+    found = [*_run_notices(results), *(_stage_notices(stage, len(results.stages) == 1) if stage else [])]
     order = ("error", "warning", "info")
     return sorted(found, key=lambda notice: order.index(notice.level))
 
@@ -246,7 +247,7 @@ def _run_notices(results: RunResults) -> list[Notice]:
     details = list(dict.fromkeys(sentence(text) for text in said if text))
     if run.valid:
         return [Notice("info", text) for text in details]
-    if numbers_are_valid(run):
+    if numbers_are_valid(run) and any(stage.sound for stage in results.stages):
         return [Notice("warning", "Not every stage may be used; those marked ok may.", details)]
     status = Run.Status(run.status)
     return [Notice("warning" if status is Run.Status.CANCELLED else "error", _LEADS.get(status, ""), details)]
@@ -259,13 +260,14 @@ _STAGE_WORDS = {
 }
 
 
-def _stage_notices(stage: StageResults) -> list[Notice]:
+def _stage_notices(stage: StageResults, alone: bool) -> list[Notice]:
+    """``alone``: the run has no other stage, so that what is wrong with it has been said of the run."""
     stored, found = stage.stage, []
     reasons = [sentence(reason["text"]) for reason in stored.reasons]
-    if not stage.sound:
+    if not stage.sound and not alone:
         words = f"{stage.label} {_STAGE_WORDS.get(stored.verdict, stored.verdict)}"
         found.append(Notice("warning", sentence(words), reasons))
-    elif reasons:
+    elif reasons and stage.sound:
         found.append(Notice("info", f"{sentence(stage.label)[:-1]}: {' '.join(reasons)}"))
     for failure in stage.failures:
         text = f"{failure.count} of {stored.planned} requests: {failure.outcome}. {failure.help}"

@@ -110,7 +110,7 @@ def _ms(value: float) -> str:
 def _hover(row: Mapping[str, Any], lag_ms: float, ttft_ms: float, decode_ms: float) -> str:
     tokens = row["output_tokens"]
     return (
-        f"<b>request {row['index']}</b>, {plain(row['outcome'])}<br>due to sent {_ms(lag_ms)}"
+        f"request {row['index']}, {plain(row['outcome'])}<br>due to sent {_ms(lag_ms)}"
         f"<br>sent to first token {_ms(ttft_ms)}<br>first to last token {_ms(decode_ms)}"
         f"<br>{'–' if tokens is None else tokens} output tokens"
     )

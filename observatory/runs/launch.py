@@ -63,13 +63,13 @@ def _measure_and_store(run: Run, directory: Path, secret: str) -> None:
     spec.write_text(json.dumps(run.spec, allow_nan=False))
     copier = spool.Copier(run, directory, secret)
     with Instrument(spec, directory, secret) as instrument, Watch(run, instrument, copier, secret) as watch:
-        verdict = _follow(instrument, watch)
+        verdict = _follow(run, instrument, watch)
         ending = _ending(instrument, verdict)
         if ending:
             _store(run, ending, directory, secret, _PATIENCE_S)
 
 
-def _follow(instrument: Instrument, watch: Watch) -> Verdict | None:
+def _follow(run: Run, instrument: Instrument, watch: Watch) -> Verdict | None:
     """Waits for the instrument's end. A verdict says that it was stopped for it; None that it was stopped as hung."""
     while instrument.listen(_POLL_S):
         verdict = watch.verdict
@@ -79,10 +79,18 @@ def _follow(instrument: Instrument, watch: Watch) -> Verdict | None:
         if verdict is Verdict.CANCEL:
             instrument.stop(settings.RUN_STOP_GRACE_S)
             return verdict
-        if time.monotonic() - instrument.heard_at > settings.RUN_SILENCE_S:
+        if time.monotonic() - instrument.heard_at > _silence_s(run, instrument):
             instrument.stop(_LOST_GRACE_S)
             return None
     return Verdict.GO_ON
+
+
+def _silence_s(run: Run, instrument: Instrument) -> float:
+    """How long it may say nothing; while it checks the endpoint, as long as one request may take besides."""
+    if instrument.progress.get("phase", "check") != "check":
+        return float(settings.RUN_SILENCE_S)
+    timeouts = run.spec["timeouts"]
+    return float(settings.RUN_SILENCE_S + timeouts["connect_s"] + timeouts["total_s"])
 
 
 def _ending(instrument: Instrument, verdict: Verdict | None) -> Ending:

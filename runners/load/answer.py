@@ -12,6 +12,7 @@ from runners.load.dialects import BadPayload, Delta, DialectForm, InbandError
 from runners.load.exchange import Exchange
 from runners.load.framing import MAX_BODY_BYTES, ProtocolError, Read, TooManyBytes
 from runners.load.outcomes import Outcome
+from runners.load.repeats import Repeat
 from runners.load.sse import Decoder, Event, EventTooLarge
 
 CountTokens = Callable[[str], int]
@@ -40,7 +41,10 @@ def clean(text: str, secret: str = "") -> str:
 
 
 class Answer:
-    """Reads one exchange's response. ``row`` gives the record in the columns of ``runners.load.records``."""
+    """Reads one exchange's response. ``row`` gives the record in the columns of ``runners.load.records``.
+
+    ``texts`` and ``stamps_ns`` are of its token events.
+    """
 
     def __init__(
         self,
@@ -57,8 +61,8 @@ class Answer:
         self._count_tokens = count_tokens
         self._secret = secret
         self._flags: list[str] = []
-        self._texts: list[str] = []
-        self._stamps: list[int] = []  # of token events
+        self.texts: list[str] = []
+        self.stamps_ns: list[int] = []  # of token events
         self._event_tokens: list[int] = []
         self._usage: dict[str, Any] | None = None
         self._usage_since_token = False
@@ -68,6 +72,7 @@ class Answer:
         self._response_model: str | None = None
         self._first_event_ns: int | None = None
         self._first_answer_ns: int | None = None
+        self._plain: str | None = None  # the text of the last event, when it was nothing but text
         self._done = False
         self._streamed = True
         self._whole_ns: int | None = None
@@ -89,9 +94,9 @@ class Answer:
             "connect_ns": exchange.connect_ns,
             "headers_ns": headers_ns,
             "first_event_ns": self._first_event_ns,
-            "first_token_ns": self._stamps[0] if self._stamps else None,
+            "first_token_ns": self.stamps_ns[0] if self.stamps_ns else None,
             "first_answer_ns": self._first_answer_ns,
-            "last_token_ns": self._stamps[-1] if self._stamps else self._whole_ns,
+            "last_token_ns": self.stamps_ns[-1] if self.stamps_ns else self._whole_ns,
             "end_ns": exchange.end_ns or None,
             "outcome": str(self._outcome),
             "detail": clean(self._detail, self._secret),
@@ -106,9 +111,9 @@ class Answer:
             "output_tokens": output_tokens,
             "reasoning_tokens": reasoning,
             "token_source": source,
-            "events": len(self._stamps),
-            "event_offsets_ns": [stamp - sent for stamp in self._stamps],
-            "event_tokens": self._event_tokens if len(self._event_tokens) == len(self._stamps) > 0 else None,
+            "events": len(self.stamps_ns),
+            "event_offsets_ns": [stamp - sent for stamp in self.stamps_ns],
+            "event_tokens": self._event_tokens if len(self._event_tokens) == len(self.stamps_ns) > 0 else None,
             "bytes_in": response.bytes_in,
             "retried": exchange.retried,
             "server_prompt_ms": _number(self._timings.get("prompt_ms")),
@@ -199,7 +204,7 @@ class Answer:
             self._flag("unclean_close")
         if self._finish_reason == "content_filter":
             raise _Ended(Outcome.FILTERED, "the content filter stopped the answer")
-        if not self._stamps and self._whole_ns is None:
+        if not self.stamps_ns and self._whole_ns is None:
             raise _Ended(Outcome.EMPTY, "no token in the answer")
         self._exchange.outcome = None
 
@@ -229,17 +234,30 @@ class Answer:
                 piece = inflater.unconsumed_tail
 
     def _read_stream(self) -> None:
-        decoder = Decoder()
+        decoder, repeat = Decoder(), Repeat()
         reads = self._exchange.response.reads
         for read, piece in self._decoded():
-            for event in decoder.feed(piece, read):
+            text = repeat.text(piece) if decoder.idle else None
+            if text is not None:
+                self.texts.append(text)
+                self.stamps_ns.append(reads[read][0])
+                self._usage_since_token = False
+                continue
+            whole = decoder.idle
+            events = decoder.feed(piece, read)
+            for event in events:
                 self._read_event(event, reads[read][0])
+            if whole and decoder.idle and len(events) == 1 and self._plain is not None and not self._done:
+                repeat.learn(piece, self._plain)
+            else:
+                repeat.forget()
         tail = decoder.tail()
         if tail is not None and tail.data.strip() == b"[DONE]" and not self._done:
             self._done = True
             self._flag("unterminated_done")
 
     def _read_event(self, event: Event, stamp_ns: int) -> None:
+        self._plain = None
         if self._first_event_ns is None:
             self._first_event_ns = stamp_ns
         if self._done:
@@ -262,7 +280,7 @@ class Answer:
         delta = self._shaped(self._form.read_whole, _json(text))
         self._keep(delta)
         if delta.generated:
-            self._texts.append(delta.reasoning + delta.content + delta.other)
+            self.texts.append(delta.reasoning + delta.content + delta.other)
             self._whole_ns = self._exchange.response.reads[self._exchange.response.body[-1][0]][0]
 
     def _shaped(self, read: Callable[[Any], Delta], chunk: Any) -> Delta:
@@ -274,16 +292,17 @@ class Answer:
             raise _Ended(Outcome.INBAND_ERROR, str(error)) from None
 
     def _take(self, delta: Delta, stamp_ns: int) -> None:
+        self._plain = delta.plain_text
         before = self._usage_tokens
         self._keep(delta)
         grown = delta.usage is not None and self._usage_tokens > before
         if delta.generated:
-            self._texts.append(delta.reasoning + delta.content + delta.other)
+            self.texts.append(delta.reasoning + delta.content + delta.other)
             if delta.content and self._first_answer_ns is None:
                 self._first_answer_ns = stamp_ns
         elif not (grown and delta.choices and self._finish_reason is None):
             return
-        self._stamps.append(stamp_ns)
+        self.stamps_ns.append(stamp_ns)
         self._usage_since_token = False
         if grown:
             self._event_tokens.append(self._usage_tokens - before)
@@ -309,13 +328,13 @@ class Answer:
             self._flag("model_mismatch")
         usage = self._usage or {}
         output = _count(usage.get("completion_tokens"))
-        has_text = bool(self._texts)
+        has_text = bool(self.texts)
         if self._usage is not None and (output is None or (output == 0 and has_text)):
             self._flag("bad_usage")
             output = None
         source = "usage" if output is not None else "unknown"
         if output is None and has_text and self._count_tokens:
-            output, source = self._count_tokens("".join(self._texts)), "tokenizer"
+            output, source = self._count_tokens("".join(self.texts)), "tokenizer"
         cached = _count(_member(usage, "prompt_tokens_details", "cached_tokens"))
         reasoning = _count(_member(usage, "completion_tokens_details", "reasoning_tokens"))
         if self._outcome is Outcome.OK and self._finish_reason == "length" and output is not None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from time import monotonic_ns
 from typing import Any
 
 from runners.load.answer import Answer
@@ -49,11 +48,8 @@ def exchange_once(
     finished: list[Exchange] = []
     engine = Engine(destination, timeouts, finished.append)
     try:
-        pacing = ClosedLoop(concurrency=1, warm_ns=0, requests=1, end_ns=None)
-        total_ns = round((timeouts.connect_s + timeouts.total_s) * 1e9)
-        pacing.end_ns = monotonic_ns() + total_ns
         engine.drive(
-            pacing,
+            ClosedLoop(concurrency=1, warm_ns=0, requests=1, end_ns=None),
             lambda: Exchange(request, asked_output_tokens=output_tokens),
             drain_s=timeouts.connect_s + timeouts.total_s,
             on_tick=on_tick,

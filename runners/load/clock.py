@@ -9,6 +9,7 @@ SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("qq")
 _OFFSET_MAX_AGE_NS = 10_000_000
 _PLAUSIBLE_DELAY_NS = 5_000_000_000
+_OFFSET_ERROR_NS = 50_000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _CLOCK_MONOTONIC = 1
@@ -42,14 +43,12 @@ class KernelClock:
             self.measure()
 
     def stamp_ns(self, timespec: bytes, read_ns: int) -> int:
-        self.kernel_stamps = True
         seconds, nanoseconds = _TIMESPEC.unpack(timespec)
-        stamp = seconds * 1_000_000_000 + nanoseconds - self._offset_ns
+        stamp: int = seconds * 1_000_000_000 + nanoseconds - self._offset_ns
         if 0 <= read_ns - stamp < _PLAUSIBLE_DELAY_NS:
-            return int(stamp)
-        if (
-            0 < stamp - read_ns < 50_000
-        ):  # the offset is good to some microseconds; a stamp cannot be later than its read
+            self.kernel_stamps = True
+            return stamp
+        if read_ns < stamp < read_ns + _OFFSET_ERROR_NS:  # it cannot be later than its read
             return read_ns
         self.replaced += 1
         return read_ns

@@ -4,7 +4,6 @@ One thread, one epoll. While requests are in flight the loop only sends, receive
 ``finished`` and are handed to ``on_finished`` when nothing else is due.
 """
 
-import gc
 import select
 from array import array
 from collections import deque
@@ -19,6 +18,7 @@ from runners.load.outcomes import FATAL, Outcome
 from runners.load.transport import Connection, Destination, Progress, TransportError
 from runners.spec import Timeouts
 
+_ONLY_READABLE = select.EPOLLIN
 _READABLE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLERR | select.EPOLLHUP
 _SCAN_EVERY_NS = 50_000_000
 _MAX_WAITING = 2_048
@@ -65,14 +65,7 @@ class Engine:
         """
         self.asleep_ns = 0
         self.read_delays_ns = array("q")
-        gc.collect()
-        gc.freeze()
-        gc.disable()
-        try:
-            self._loop(pacing, next_exchange, round(drain_s * 1e9), on_tick)
-        finally:
-            gc.enable()
-            gc.unfreeze()
+        self._loop(pacing, next_exchange, round(drain_s * 1e9), on_tick)
         while self._finished:
             self._on_finished(self._finished.popleft())
 
@@ -123,12 +116,16 @@ class Engine:
         now = monotonic_ns()
         self.asleep_ns += now - before
         self.clock.refresh(now)
+        connections = self._connections
         for fd, mask in events:
-            connection = self._connections.get(fd)
-            if connection is not None:
+            connection = connections.get(fd)
+            if connection is None:
+                if fd == self._alarm.fd:
+                    self._alarm.clear()
+            elif mask == _ONLY_READABLE and connection.open:
+                self._read(connection)
+            else:
                 self._serve(connection, mask)
-            elif fd == self._alarm.fd:
-                self._alarm.clear()
         if waiting and (not events or waiting > _MAX_WAITING):
             self._on_finished(self._finished.popleft())
         return monotonic_ns() if events or waiting else now
@@ -224,7 +221,7 @@ class Engine:
     def _read(self, connection: Connection) -> None:
         exchange = connection.exchange
         try:
-            stamp, data, end = connection.receive(self.clock)
+            stamp, now, data, end = connection.receive(self.clock)
         except (OSError, TransportError) as error:
             self._broken(connection, exchange, error)
             return
@@ -233,7 +230,7 @@ class Engine:
                 self._drop(connection)
             return
         if data:
-            exchange.last_read_ns = now = monotonic_ns()
+            exchange.last_read_ns = now
             self.read_delays_ns.append(now - stamp)
             try:
                 complete = exchange.response.add(stamp, data)

@@ -31,6 +31,11 @@ class Decoder:
         self._data: list[bytes] = []
         self._size = 0
 
+    @property
+    def idle(self) -> bool:
+        """True between events: nothing of the next one has come yet."""
+        return self._started and not self._rest and not self._data and not self._after_cr and not self._name
+
     def feed(self, piece: bytes, read: int) -> list[Event]:
         """Raises EventTooLarge."""
         lines = self._lines(piece)

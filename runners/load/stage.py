@@ -1,7 +1,9 @@
 """One load level: supply of requests, pacing, recording, and what the client saw of itself."""
 
+import gc
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic_ns, process_time
 from typing import Any
 
@@ -20,6 +22,19 @@ from runners.spec import Arrivals, RunSpec
 
 _BUILD_AHEAD = 64
 _RECENT = 20
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No pause of the garbage collector falls into a measurement; what is measured makes no cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 class Supply:
@@ -148,7 +163,8 @@ class Stage:
         self.begin_ns = monotonic_ns()
         warm_ns = self.begin_ns + round(self.spec.load.warmup_s * 1e9)
         self._pacing = pacing = self._make_pacing(warm_ns)
-        self._engine.drive(pacing, self._supply.take, drain_s=self.spec.load.drain_s, on_tick=on_tick)
+        with _no_collection():
+            self._engine.drive(pacing, self._supply.take, drain_s=self.spec.load.drain_s, on_tick=on_tick)
         self.end_ns = monotonic_ns()
         self._record_not_sent(pacing)
         self._recorder.flush()

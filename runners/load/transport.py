@@ -214,21 +214,24 @@ class Connection:
         self._push_ciphertext()
         return not self._outgoing.pending
 
-    def receive(self, clock: KernelClock) -> tuple[int, bytes, bool]:
-        """(stamp_ns, bytes, end). Empty bytes without end: nothing yet. Raises OSError on a reset connection."""
+    def receive(self, clock: KernelClock) -> tuple[int, int, bytes, bool]:
+        """(stamp_ns, read_ns, bytes, end). Empty bytes without end: nothing yet.
+
+        Raises OSError on a reset connection, TransportError on a broken TLS stream.
+        """
         try:
             data, ancillary, _, _ = self.sock.recvmsg(READ_BYTES, _ANCILLARY_BYTES)
         except BlockingIOError:
-            return 0, b"", False
+            return 0, 0, b"", False
         now = monotonic_ns()
         stamp = clock.stamp_ns(ancillary[0][2], now) if ancillary else now
         if self._tls is None:
-            return stamp, data, not data
+            return stamp, now, data, not data
         if data:
             self._incoming.write(data)
         else:
             self._incoming.write_eof()
-        return stamp, *self._plaintext(self._tls)
+        return stamp, now, *self._plaintext(self._tls)
 
     def _plaintext(self, tls: ssl.SSLObject) -> tuple[bytes, bool]:
         pieces: list[bytes] = []

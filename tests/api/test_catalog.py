@@ -2,6 +2,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
+from django.db import connection
 from django.test import Client
 
 from observatory.catalog.models import Deployment, Endpoint
@@ -87,6 +89,24 @@ def test_a_body_that_is_no_good_json_is_refused(as_staff: Caller, body: str) -> 
     assert answer.json()["fix"]
 
 
+def test_keys_that_can_no_longer_be_read_are_an_error_that_names_the_setting(as_staff: Caller, settings: Any) -> None:
+    as_staff.post("/endpoints", ENDPOINT)
+    settings.FIELD_KEYS = [Fernet.generate_key().decode()]
+    answer = as_staff.get("/endpoints")
+    assert (answer.status_code, answer.json()["code"]) == (500, "misconfigured")
+    assert "FIELD_KEYS" in answer.json()["detail"]
+
+
+def test_a_fault_of_ours_tells_the_caller_nothing_of_the_inside(as_user: Caller) -> None:
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("sk-inside")
+
+    with connection.execute_wrapper(fail):
+        answer = as_user.get("/sites")
+    assert (answer.status_code, answer.json()["code"]) == (500, "our_fault")
+    assert b"sk-inside" not in answer.content
+
+
 def test_a_taken_name_is_a_conflict(as_staff: Caller) -> None:
     as_staff.post("/endpoints", ENDPOINT)
     answer = as_staff.post("/endpoints", ENDPOINT)
@@ -154,6 +174,13 @@ def test_sites_are_listed_in_pages(as_user: Caller) -> None:
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "offset=-1", f"offset={2**64}"])
 def test_a_bad_page_is_refused(as_user: Caller, query: str) -> None:
     assert problems(as_user.get(f"/sites?{query}")).keys() == {query.split("=")[0]}
+
+
+def test_a_parameter_that_nothing_takes_is_refused(as_staff: Caller) -> None:
+    key = as_staff.post("/endpoints", ENDPOINT).json()["id"]
+    assert problems(as_staff.get(f"/endpoints/{key}?full=1")) == {"full": "takes no parameters"}
+    assert as_staff.call("DELETE", f"/endpoints/{key}?force=1").status_code == 422
+    assert Endpoint.objects.exists()
 
 
 @pytest.mark.parametrize("path", ["/sites/0", "/sites/x", f"/sites/{2**64}", "/runs/x/cancel"])

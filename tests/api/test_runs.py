@@ -154,6 +154,7 @@ def test_runs_are_listed_newest_first_and_filtered(as_user: Caller) -> None:
     "query",
     [
         "status=asleep",
+        "stauts=lost",
         "valid=perhaps",
         "queued_from=0.5",
         "queued_from=2026-01-01T00:00:00",

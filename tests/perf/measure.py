@@ -158,11 +158,8 @@ def open_loop_rows(folder: Path) -> None:
         case = Case(f"{rate}/s", rate, rate * seconds, 8, 20, 5)
         with timing_server(folder, case) as (port, _):
             result = run_engine(folder, case, port, *_open_loop(rate, seconds))
-            )
-        print(
-            f"{rate:22} {result['stage']['planned']:8} {result['ok']:4} {result['lag_p99_ms']:11.3f}  {result['verdict']}",
-            flush=True,
-        )
+        counts = f"{result['stage']['planned']:8} {result['ok']:4}"
+        print(f"{rate:22} {counts} {result['lag_p99_ms']:11.3f}  {result['verdict']}", flush=True)
 
 
 def _open_loop(rate: int, seconds: int) -> tuple[str, ...]:

@@ -48,6 +48,14 @@ def status(run: Run) -> str:
     return run.status
 
 
+def until_served(run: Run, requests: int) -> None:
+    def served() -> bool:
+        assert status(run) in ("queued", "running"), run.reason
+        return bool(run.progress.get("ok", 0) >= requests)
+
+    wait_for(served, 60, f"for {requests} served requests")
+
+
 def of_this_site(site: Site) -> list[str]:
     """Command lines of the processes that work in this site's folders, instrument and power sampler."""
     lines = []
@@ -92,7 +100,7 @@ def test_kill_9_of_the_worker_mid_run_keeps_the_rows_and_sends_nothing_more(
     real_site.worker("control")
     real_site.beat()
     run = start(benchmark, engine_url, requests=None, duration_s=120.0, levels=[2])
-    wait_for(lambda: status(run) == "running" and run.progress.get("ok", 0) >= 8, 60)
+    until_served(run, 8)
     os.killpg(worker.pid, signal.SIGKILL)
     wait_for(lambda: not of_this_site(real_site), 5, str(of_this_site(real_site)))
     wait_for(lambda: counted(engine_url, "requests_processing") == 0, 20)
@@ -106,7 +114,7 @@ def test_kill_9_of_the_worker_mid_run_keeps_the_rows_and_sends_nothing_more(
 def test_a_cancel_keeps_the_summary_of_what_was_measured(real_site: Site, benchmark: Make, engine_url: str) -> None:
     real_site.worker("bench")
     run = start(benchmark, engine_url, requests=None, duration_s=120.0, levels=[2])
-    wait_for(lambda: status(run) == "running" and run.progress.get("ok", 0) >= 4, 60)
+    until_served(run, 4)
     states.request_cancel(run.pk)
     wait_for(lambda: status(run) == "cancelled", 10)
     stage = run.stages.get()

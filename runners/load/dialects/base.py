@@ -30,6 +30,12 @@ class Delta:
     def generated(self) -> bool:
         return bool(self.content or self.reasoning or self.other)
 
+    @property
+    def plain_text(self) -> str | None:
+        """The answer's text, when the event said that and nothing else that changes; None otherwise."""
+        more = self.reasoning or self.other or self.finish_reason or self.usage or self.timings
+        return self.content if self.content and not more else None
+
 
 @dataclass(frozen=True)
 class DialectForm:

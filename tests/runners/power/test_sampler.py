@@ -56,7 +56,7 @@ def test_a_window_that_ends_with_the_call_of_stop_has_its_energy(tmp_path):
     end_ns = time.monotonic_ns()
     sampler.stop()
     ledger = window_ledger(samples(tmp_path), start_ns, end_ns, description=sampler.describe())
-    assert 100 <= ledger["it_j"] / ((end_ns - start_ns) / 1e9) <= 300
+    assert 95 <= ledger["it_j"] / ((end_ns - start_ns) / 1e9) <= 315  # idle and full watts, and the edges of ticks
     assert (ledger["mark"], ledger["boundary"], ledger["layers"][0]["method"]) == ("modelled", "cpu", "model")
 
 

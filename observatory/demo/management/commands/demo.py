@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from observatory.benchmarks.models import Benchmark
@@ -72,6 +73,7 @@ class Command(BaseCommand):
         run = states.queue(benchmark, Run.Trigger.DEMO, benchmark.created_by)
         dispatch.publish(run)
         bar = BarProgress()
+        self._tell_who_is_first(run)
         while not run.ended:
             check()
             time.sleep(0.5)
@@ -84,6 +86,14 @@ class Command(BaseCommand):
         if not run.valid:
             self._say(f"\nNOT VALID ({run.status}, {run.reason_code}): {run.reason}")
         return bool(run.valid)
+
+    def _tell_who_is_first(self, run: Run) -> None:
+        first = Run.objects.filter(endpoint=run.endpoint, status=Run.Status.RUNNING).first()
+        if first:
+            self._say(
+                f"run {first.pk} has the engine to itself until it ends; if its worker is gone, it is given up within "
+                f"{settings.RUN_LEASE_S + settings.RUN_HEARTBEAT_S + 2 * settings.TICK_S:.0f} seconds"
+            )
 
     def _say(self, text: str) -> None:
         self.stdout.write(text)

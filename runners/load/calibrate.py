@@ -1,0 +1,181 @@
+"""Before a run: the engine drives a server of known timing on this host at the run's own loads, and keeps its error.
+
+What comes out limits what may be claimed: an error of a millisecond is nothing beside a TTFT of a second and everything
+beside a gap of two.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import monotonic_ns, process_time
+
+import numpy as np
+import orjson
+
+import runners
+from runners.load.answer import Answer
+from runners.load.arrivals import ClosedLoop, OpenLoop, Pacing, schedule_ns
+from runners.load.dialects import form
+from runners.load.engine import Engine
+from runners.load.exchange import Exchange
+from runners.load.target import base_endpoint, destination
+from runners.load.transport import Destination
+from runners.spec import Arrivals, Dialect, Timeouts
+
+_TTFT_MS, _ITL_MS = 20.0, 10.0
+_CLOSED_TOKENS, _OPEN_TOKENS = 32, 8
+_TIMEOUTS = Timeouts(connect_s=5.0, first_byte_s=10.0, idle_s=10.0, total_s=30.0)
+_START_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The client's own error at one load. Errors are stamps of the client less those of the reference, in ms."""
+
+    kind: str
+    value: float
+    requests: int
+    events_per_s: float
+    ttft_error_p50_ms: float
+    ttft_error_p99_ms: float
+    event_error_p50_ms: float
+    event_error_p99_ms: float
+    event_error_max_ms: float
+    lag_p99_ms: float
+    busy_share: float
+    cpu_us_per_event: float
+
+    @property
+    def sustainable_events_per_s(self) -> float:
+        """What this core could hold, by its share of busy time at this load."""
+        return self.events_per_s / max(self.busy_share, 0.01) * 0.9
+
+
+@contextmanager
+def _reference() -> Iterator[Destination]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "runners.load.reference"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(runners.__file__).parents[1],
+    )
+    assert process.stdin is not None  # noqa: S101
+    assert process.stdout is not None  # noqa: S101
+    try:
+        port = int(process.stdout.readline())
+        yield destination(base_endpoint(f"http://127.0.0.1:{port}"))
+    finally:
+        process.stdin.close()
+        process.stdout.close()
+        try:
+            process.wait(_START_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def calibrate(
+    arrivals: Arrivals, levels: Sequence[float], seconds: float, on_tick: Callable[[int], None] | None = None
+) -> list[Calibration]:
+    """One calibration a level, ``seconds`` each; ``on_tick`` may raise to give up."""
+    with _reference() as where:
+        return [_level(where, arrivals, level, seconds, on_tick) for level in levels]
+
+
+def _request(where: Destination, tokens: int) -> bytes:
+    body = orjson.dumps({"max_tokens": tokens, "ttft_ns": round(_TTFT_MS * 1e6), "itl_ns": round(_ITL_MS * 1e6)})
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: {where.endpoint.authority}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def _level(
+    where: Destination, arrivals: Arrivals, level: float, seconds: float, on_tick: Callable[[int], None] | None
+) -> Calibration:
+    closed = arrivals is Arrivals.CLOSED
+    tokens = _CLOSED_TOKENS if closed else _OPEN_TOKENS
+    request, finished = _request(where, tokens), list[Exchange]()
+    engine = Engine(where, _TIMEOUTS, finished.append)
+    began_ns, cpu_s = monotonic_ns(), process_time()
+    try:
+        pacing: Pacing = ClosedLoop(int(level), 0, None, began_ns + round(seconds * 1e9))
+        if not closed:
+            offsets_ns = schedule_ns(arrivals, level, warmup_s=0, requests=None, duration_s=seconds, seed=0)
+            pacing = OpenLoop(began_ns + offsets_ns, 0, 65_536)
+        engine.drive(pacing, lambda: Exchange(request), drain_s=_TIMEOUTS.total_s, on_tick=on_tick)
+    finally:
+        engine.close()
+    wall_s = (monotonic_ns() - began_ns) / 1e9
+    busy_share = max(0.0, 1 - engine.asleep_ns / 1e9 / wall_s)
+    return _errors(arrivals, level, finished, wall_s, busy_share, process_time() - cpu_s)
+
+
+def _errors(
+    arrivals: Arrivals, level: float, finished: list[Exchange], wall_s: float, busy_share: float, cpu_s: float
+) -> Calibration:
+    ttft_ns, event_ns, lag_ns = list[int](), list[int](), list[int]()
+    for exchange in finished:
+        answer = Answer(exchange, form(Dialect.OPENAI_CHAT), "")
+        stamps = answer.stamps_ns
+        if not stamps:
+            continue
+        arrival, first_sent = (int(part) for part in answer.texts[0].split())
+        sent = [first_sent, *(int(text) for text in answer.texts[1:])]
+        ttft_ns.append((stamps[0] - exchange.sent_ns) - (first_sent - arrival))
+        event_ns += [stamp - truth for stamp, truth in zip(stamps, sent, strict=True)]
+        lag_ns.append(exchange.sent_ns - exchange.due_ns - (exchange.connect_ns or 0))
+    return Calibration(
+        kind="concurrency" if arrivals is Arrivals.CLOSED else "rate",
+        value=level,
+        requests=len(ttft_ns),
+        events_per_s=len(event_ns) / wall_s,
+        ttft_error_p50_ms=_percentile_ms(ttft_ns, 50),
+        ttft_error_p99_ms=_percentile_ms(ttft_ns, 99),
+        event_error_p50_ms=_percentile_ms(event_ns, 50),
+        event_error_p99_ms=_percentile_ms(event_ns, 99),
+        event_error_max_ms=_percentile_ms(event_ns, 100),
+        lag_p99_ms=_percentile_ms(lag_ns, 99),
+        busy_share=busy_share,
+        cpu_us_per_event=cpu_s * 1e6 / max(len(event_ns), 1),
+    )
+
+
+def _percentile_ms(values_ns: list[int], q: float) -> float:
+    return float(np.percentile(values_ns, q)) / 1e6 if values_ns else float("inf")
+
+
+# command line
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--concurrency", default="1,16,64,256", metavar="1,16", help="levels (default %(default)s)")
+    parser.add_argument("--rate", metavar="50,200", help="requests per second instead of concurrency")
+    parser.add_argument("--seconds", type=float, default=2.0, help="per level (default %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0, or 2 for levels that are not numbers."""
+    try:
+        levels = [float(part) for part in (args.rate or args.concurrency).split(",")]
+    except ValueError:
+        print("levels must be numbers such as 1,16,64", file=sys.stderr)
+        return 2
+    found = calibrate(Arrivals.CONSTANT if args.rate else Arrivals.CLOSED, levels, args.seconds)
+    if args.json:
+        print(orjson.dumps([asdict(item) for item in found], option=orjson.OPT_INDENT_2).decode())
+        return 0
+    print("load         events/s  TTFT error p99  event error p50    p99    max (ms)  lag p99 ms  busy  CPU us/event")
+    for item in found:
+        name = f"c={item.value:g}" if item.kind == "concurrency" else f"{item.value:g}/s"
+        print(
+            f"{name:10} {item.events_per_s:10.0f} {item.ttft_error_p99_ms:15.3f} {item.event_error_p50_ms:16.3f} "
+            f"{item.event_error_p99_ms:6.3f} {item.event_error_max_ms:6.3f} {item.lag_p99_ms:15.3f} "
+            f"{item.busy_share:5.0%} {item.cpu_us_per_event:13.1f}"
+        )
+    return 0

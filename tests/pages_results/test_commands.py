@@ -1,0 +1,72 @@
+import argparse
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from observatory.pages.commands import bench_command
+from runners import bench_cli
+from runners.spec import (
+    Account,
+    Arrivals,
+    Dialect,
+    Load,
+    Power,
+    RunSpec,
+    Slo,
+    SpecError,
+    Target,
+    Timeouts,
+    Workload,
+)
+
+
+def asked_by(command: str) -> RunSpec:
+    """What the command line itself makes of it."""
+    words = shlex.split(command.replace("\\\n", ""))
+    assert words[:4] == ["python", "-m", "runners", "bench"]
+    parser = argparse.ArgumentParser()
+    bench_cli.add_arguments(parser)
+    return bench_cli.spec_of(parser.parse_args(words[4:]))
+
+
+PLAIN = RunSpec(target=Target("http://h"), load=Load(requests=1))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        PLAIN,
+        replace(PLAIN, target=Target("http://h", "x'; rm -rf / #", Dialect.OPENAI_COMPLETIONS, "KEY")),
+        replace(PLAIN, load=Load(levels=(1, 4, 16), requests=100, warmup_s=5)),
+        replace(PLAIN, load=Load(Arrivals.POISSON, (0.1 + 0.2, 2), None, 60.5)),
+        replace(PLAIN, load=Load(Arrivals.CONSTANT, (1234567.25,), 10, 3600)),
+        replace(PLAIN, slo=Slo(ttft_ms=500, tpot_ms=49.5)),
+        replace(PLAIN, workload=Workload(4096, 1, 7, ignore_eos=False, tokenizer="/a b/tokenizer.json")),
+        replace(PLAIN, power=Power("none", 0), timeouts=Timeouts(1, 2, 3, 4)),
+        replace(PLAIN, account=Account(usd_per_hour=2.4, pue=1.09, pue_source="entered by hand")),
+    ],
+)
+def test_the_command_asks_exactly_the_same(spec: RunSpec) -> None:
+    assert asked_by(bench_command(spec.to_json())) == spec
+
+
+def test_the_salt_is_not_repeated() -> None:
+    assert asked_by(bench_command(replace(PLAIN, salt="s3").to_json())).salt == ""
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        replace(PLAIN, workload=Workload(temperature=0.7)),
+        replace(PLAIN, load=Load(requests=1, drain_s=5)),
+        replace(PLAIN, power=Power(cpu_max_w=20)),
+    ],
+)
+def test_what_has_no_option_goes_by_file(spec: RunSpec) -> None:
+    assert "--spec spec.json" in bench_command(spec.to_json())
+
+
+def test_a_specification_of_another_version_is_refused() -> None:
+    with pytest.raises(SpecError):
+        bench_command({"target": {"url": "http://h"}, "version": 99})
