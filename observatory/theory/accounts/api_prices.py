@@ -106,10 +106,13 @@ def _token_prices(info: ModelInfo) -> Iterator[ModelPrice]:
 def dated(model: str, provider: str) -> list[tuple[date | None, Rates]]:
     """Every list price of a model with the day it starts (None: from the beginning), oldest first."""
     found = _find(model, provider)
-    if found is None or isinstance(found[1].prices, ModelPrice):
+    if found is None:
         return []
     of, info = found
-    rows = [(_start(item), _rates(item.prices, _source(of, info, ""))) for item in info.prices]
+    listed = info.prices
+    if isinstance(listed, ModelPrice):
+        return []
+    rows = [(_start(item), _rates(item.prices, _source(of, info, ""))) for item in listed]
     return sorted(rows, key=lambda row: row[0] or date.min)
 
 

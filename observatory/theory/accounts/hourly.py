@@ -65,6 +65,8 @@ class Hour:
         """The hours that serve carry those that do not: an hour of serving costs 1 / utilisation as much."""
         if not 0 < utilisation <= 1:
             raise ValueError(f"A utilisation of {utilisation:g} is not above 0 and at most 1.")
+        if utilisation == 1:
+            return self
         parts = [None if part is None else part / utilisation for part in (self.capital_usd, self.electricity_usd)]
         return replace(
             self,

@@ -1,8 +1,8 @@
 """The energy of one thing (a query, a window, a year) by layers, from the accelerator to the facility.
 
 IT energy = accelerator + host + idle share; full = IT energy x PUE. Source of the boundary: Elsworth and others,
-"Measuring the environmental impact of delivering AI at Google Scale" (arXiv 2508.15734). PUE is applied once; an unknown
-PUE leaves the full figure unknown. Intervals of layers are taken to err together, so they add.
+"Measuring the environmental impact of delivering AI at Google Scale" (arXiv 2508.15734). PUE is applied once; an
+unknown PUE leaves the full figure unknown. Intervals of layers are taken to err together, so they add.
 """
 
 from collections.abc import Iterable
@@ -62,9 +62,7 @@ def ledger(layers: Iterable[Layer], pue: float | None = None, pue_mark: Mark = M
     narrow = [layer for layer in known if layer.name == "accelerator"]
     it = _total(known)
     full = None if pue is None else _scaled(it, pue, weakest((it.mark, pue_mark)) or pue_mark)
-    return Ledger(
-        known, _total(narrow) if narrow else None, it, full, None if full is None else full.wh - it.wh
-    )
+    return Ledger(known, _total(narrow) if narrow else None, it, full, None if full is None else full.wh - it.wh)
 
 
 def _total(layers: Iterable[Layer]) -> Total:

@@ -16,7 +16,9 @@ DAYS_PER_YEAR = 365.25
 
 @dataclass(frozen=True)
 class Trend:
-    """``times_per_year``: how many times cheaper after a year; below 1 it became dearer. Bounds: 95 %, None for n < 3."""
+    """``times_per_year``: how many times cheaper after a year; below 1 it became dearer. Bounds (95 %) are None for
+    fewer than three prices.
+    """
 
     times_per_year: float
     low: float | None
