@@ -10,6 +10,7 @@ from observatory.pages import (
     overview,
     runs,
     schedules,
+    theory,
     tokens,
     welcome,
 )
@@ -52,6 +53,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("schedules/<int:pk>/edit", schedules.edit, name="schedule-edit"),
     path("schedules/<int:pk>/toggle", schedules.toggle, name="schedule-toggle"),
     path("schedules/<int:pk>/delete", schedules.delete, name="schedule-delete"),
+    *paths("theory", theory.index, "theory"),
+    *paths("theory/<slug:calculator>", theory.calculator, "theory-calculator"),
+    path("theory/<slug:calculator>/chart/<int:index>.json", theory.chart, name="theory-chart"),
     path("tokens", tokens.tokens, name="tokens"),
     path("tokens/<int:pk>/revoke", tokens.revoke_token, name="token-revoke"),
     path("", include("observatory.pages.results_urls")),

@@ -20,6 +20,7 @@ import pyarrow as pa
 from runners import __version__
 from runners.address import AddressError, ResolveError
 from runners.environment import environment
+from runners.load.calibrate import Calibration, calibrate
 from runners.load.check import Asker, Checked, Unusable, check
 from runners.load.engine import Engine
 from runners.load.records import SCHEMA, Spool, read_spool, write_parquet
@@ -61,6 +62,7 @@ class Bench:
         self._anchor = {"monotonic_ns": self._began_ns, "utc": datetime.now(UTC).isoformat()}
         self._engine: Engine | None = None
         self._stages: list[tuple[Stage, Client]] = []
+        self._calibrations: list[Calibration] = []
         self._stop = ""
         self._next_report_ns = 0
         self._idle_window: tuple[int, int] | None = None
@@ -90,8 +92,9 @@ class Bench:
     def _measure(self, key: str, count_tokens: Any, sampler: Sampler) -> tuple[Exit, str, str]:
         where, requests = self._aim(key)
         self._report("check", 0.0, sampler)
-        asker = Asker(where, self.spec.timeouts, partial(self._while_checking, sampler))
+        asker = Asker(where, self.spec.timeouts, partial(self._while_waiting, "check", sampler))
         checked = check(asker, requests, self.spec.salt)
+        self._calibrations = self._calibrate(sampler)
         self._read_idle(sampler)
         recorder = Recorder(Spool(self.out / "requests.arrow"), checked.requests, count_tokens)
         try:
@@ -102,10 +105,10 @@ class Bench:
         sampler.stop()
         return self._finish(where, checked, recorder, sampler)
 
-    def _while_checking(self, sampler: Sampler, now_ns: int) -> None:
+    def _while_waiting(self, phase: str, sampler: Sampler, now_ns: int) -> None:
         if self._stop:
             raise Interrupted
-        self._report("check", 0.0, sampler)
+        self._report(phase, 0.0, sampler)
 
     def _aim(self, key: str) -> tuple[Destination, Requests]:
         target = self.spec.target
@@ -117,6 +120,15 @@ class Bench:
         except AddressError as error:
             raise Unusable("bad_url", str(error)) from None
         return where, Requests(endpoint, target.dialect, target.model, self.spec.workload, key)
+
+    def _calibrate(self, sampler: Sampler) -> list[Calibration]:
+        """One a level; none when it was not asked for."""
+        load = self.spec.load
+        if load.calibrate_s <= 0:
+            return []
+        return calibrate(
+            load.arrivals, load.levels, load.calibrate_s, partial(self._while_waiting, "calibrate", sampler)
+        )
 
     def _read_idle(self, sampler: Sampler) -> None:
         """Idle power with the server up and no traffic."""
@@ -143,7 +155,8 @@ class Bench:
                     self.spec, index, engine, recorder, Supply(checked.requests, self.spec, checked.fit, index)
                 )
                 stage.run(partial(self._tick, stage, recorder, sampler))
-                self._stages.append((stage, stage.client()))
+                calibration = self._calibrations[index] if self._calibrations else None
+                self._stages.append((stage, stage.client(calibration)))
         finally:
             engine.close()
             self._engine = None

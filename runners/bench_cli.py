@@ -38,6 +38,10 @@ def _add_load(group: Any) -> None:
         "--requests", type=int, help="requests per stage without warm-up (default 10 x concurrency or 60)"
     )
     group.add_argument("--duration", type=float, metavar="S", help="seconds per stage, warm-up not counted")
+    group.add_argument(
+        "--calibrate", type=float, default=Load.calibrate_s, metavar="S",
+        help="seconds per level to measure this machine's own error beforehand (default %(default)s; 0: none)",
+    )  # fmt: skip
     group.add_argument("--warmup", type=float, default=0.0, metavar="S", help="seconds of load before measuring")
 
 
@@ -112,7 +116,7 @@ def _load_of(args: argparse.Namespace) -> Load:
     requests = args.requests
     if requests is None and args.duration is None:
         requests = round(10 * max(levels)) if not args.rate else 60
-    load = Load(Arrivals.CLOSED, levels, requests, args.duration, args.warmup)
+    load = Load(Arrivals.CLOSED, levels, requests, args.duration, args.warmup, calibrate_s=args.calibrate)
     return replace(load, arrivals=Arrivals(args.arrivals)) if args.rate else load
 
 

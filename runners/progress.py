@@ -67,7 +67,12 @@ def bar(state: dict[str, Any]) -> str:
         parts.append(f"stage {state['stage'] + 1} of {state['stages']}, {level}")
         parts.append(f"{state['ok']} ok, {state['failed']} failed")
     else:
-        words = {"check": "checking the endpoint", "idle": "reading idle power", "summary": "adding up"}
+        words = {
+            "check": "checking the endpoint",
+            "idle": "reading idle power",
+            "calibrate": "calibrating",
+            "summary": "adding up",
+        }
         parts.append(words[state["phase"]])
     if state.get("eta_s") is not None:
         parts.append(f"{state['eta_s']:.0f} s left")

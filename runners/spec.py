@@ -56,6 +56,7 @@ class Load:
     """``levels`` are concurrencies (closed) or requests per second (constant, poisson); each becomes a stage.
 
     A stage sends until ``requests`` were sent or ``duration_s`` has passed, whichever comes first, warm-up not counted.
+    ``calibrate_s``: how long the client's own error is measured at each level beforehand; 0 leaves it unknown.
     """
 
     arrivals: Arrivals = Arrivals.CLOSED
@@ -65,6 +66,7 @@ class Load:
     warmup_s: float = 0.0
     drain_s: float = 60.0
     max_in_flight: int = 4096
+    calibrate_s: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,8 @@ def _check(spec: RunSpec) -> None:
         raise SpecError("load.duration_s: above 0 and at most 86400 (a day)")
     if not 0 <= load.warmup_s <= 3_600:
         raise SpecError("load.warmup_s: between 0 and 3600 seconds")
+    if not 0 <= load.calibrate_s <= 60:
+        raise SpecError("load.calibrate_s: between 0 (none) and 60 seconds a level")
     if max(load.levels) > load.max_in_flight and load.arrivals is Arrivals.CLOSED:
         raise SpecError(
             f"load.levels: a concurrency above load.max_in_flight ({load.max_in_flight}) can never be reached"

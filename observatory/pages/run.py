@@ -27,6 +27,7 @@ LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
 LATENCY_LABELS = tuple((key, BY_KEY[key].label) for key in LATENCIES)
 PHASES = {
     "check": "Checking the endpoint.",
+    "calibrate": "Calibrating the load generator.",
     "idle": "Reading idle power.",
     "warmup": "Warming up.",
     "measure": "Measuring.",

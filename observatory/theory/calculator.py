@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cached_property
-from math import isfinite
+from math import isfinite, log
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -58,12 +58,13 @@ class Axis:
 
 @dataclass(frozen=True)
 class Line:
-    """Points of one colour. A missing ``y`` is a gap; ``x`` is text for bars."""
+    """Points of one colour, joined unless they are ``points``. A missing ``y`` is a gap; ``x`` is text for bars."""
 
     label: str
     x: tuple[float | str, ...]
     y: tuple[float | None, ...]
     dashed: bool = False
+    points: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ def _no_plots(inputs: Any, outputs: Any) -> tuple[Plot, ...]:
 @dataclass(frozen=True)
 class Calculator(Generic[I, O]):
     """``formula``: lines in which ``_x`` lowers and ``^x`` raises a word or a bracket. ``symbols`` explains those that
-    belong to no input. ``subject`` is the heading under which it is listed.
+    belong to no input. ``subject`` is the heading under which it is listed. ``plots`` gives as many, under the same
+    titles, whatever the inputs.
     """
 
     name: str
@@ -129,9 +131,13 @@ class Calculator(Generic[I, O]):
             raise Refused(*faults)
         return self.inputs(**values)
 
+    def faults(self, inputs: I) -> list[Fault]:
+        """Inputs that are out of their bounds."""
+        return [fault for entry in self.entries for fault in _out_of_bounds(entry, getattr(inputs, entry.name))]
+
     def run(self, inputs: I) -> O:
         """The outputs. Raises Refused; no output is ever NaN or infinite."""
-        faults = [fault for entry in self.entries for fault in _out_of_bounds(entry, getattr(inputs, entry.name))]
+        faults = self.faults(inputs)
         if faults:
             raise Refused(*faults)
         try:
@@ -175,6 +181,20 @@ def spread(entry: Entry, points: int) -> list[Any]:
     if entry.kind is int:
         return sorted({round(float(value)) for value in values})
     return [entry.kind(float(value)) for value in values]
+
+
+def place(entry: Entry, text: str) -> int | None:
+    """Where a number stands on its slider, of 1000; None for what has no slider or is no number."""
+    low, high = entry.about.low or 0.0, entry.about.high or 0.0
+    if not entry.is_number or high <= low or not _NUMBER.fullmatch(text.strip()):
+        return None
+    value = min(max(float(text), low), high)
+    if entry.scale == "log":
+        share = log(value / low) / log(high / low)
+    else:
+        share = (value - low) / (high - low)
+        share = share**0.25 if entry.scale == "power" else share
+    return round(1000 * share)
 
 
 def _unknown(name: str, known: tuple[str, ...]) -> Fault:

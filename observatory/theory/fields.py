@@ -111,6 +111,10 @@ class Entry:
         return self.kind in (int, float, Decimal)
 
     @property
+    def is_whole(self) -> bool:
+        return self.kind is int
+
+    @property
     def is_series(self) -> bool:
         return get_origin(self.kind) is tuple
 
@@ -136,6 +140,11 @@ class Column:
     kind: Any
     about: Output
     row: type[Any] | None
+
+    @property
+    def is_words(self) -> bool:
+        """Whether it is text or a switch, no number."""
+        return any(issubclass(kind, str | bool) for kind in _members(self.kind) if isinstance(kind, type))
 
 
 def entries(inputs: type[Any]) -> tuple[Entry, ...]:

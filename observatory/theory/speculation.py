@@ -133,17 +133,16 @@ def compute(inputs: Inputs) -> Outputs:
 
 
 def _plots(inputs: Inputs, outputs: Outputs) -> tuple[Plot, ...]:
+    gain = Axis("Speedup", "×", "higher")
     by_acceptance = tuple(
         SPECULATIVE.line(inputs, "drafted", "speedup", f"a = {acceptance:g}", acceptance=acceptance)
         for acceptance in sorted({*_TABLE_ACCEPTANCE, inputs.acceptance})
     )
-    drafted, batch = SPECULATIVE.entry("drafted").about, SPECULATIVE.entry("batch").about
-    gain = Axis("Speedup", "×", "higher")
     over_batch = SPECULATIVE.line(inputs, "batch", "speedup", f"g = {inputs.drafted}")
     even = Line("plain decoding", over_batch.x, (1.0,) * len(over_batch.x), dashed=True)
     return (
-        Plot("Speedup over drafted tokens", Axis(drafted.label, drafted.unit), gain, by_acceptance, now=inputs.drafted),
-        Plot("Speedup over batch", Axis(batch.label), gain, (over_batch, even), now=inputs.batch),
+        Plot("Speedup over drafted tokens", Axis("Drafted tokens", "tok"), gain, by_acceptance, now=inputs.drafted),
+        Plot("Speedup over batch", Axis("Batch"), gain, (over_batch, even), now=inputs.batch),
     )
 
 

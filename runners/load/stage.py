@@ -11,6 +11,7 @@ import numpy as np
 
 from runners.load.answer import Answer, CountTokens
 from runners.load.arrivals import ClosedLoop, OpenLoop, schedule_ns
+from runners.load.calibrate import Calibration
 from runners.load.engine import Engine
 from runners.load.exchange import Exchange
 from runners.load.outcomes import Outcome
@@ -188,7 +189,7 @@ class Stage:
         by_time = elapsed_s / (load.warmup_s + load.duration_s) if load.duration_s else 0.0
         return min(1.0, max(by_count, by_time))
 
-    def client(self) -> Client:
+    def client(self, calibration: Calibration | None) -> Client:
         engine = self._engine
         delays = np.frombuffer(engine.read_delays_ns, dtype=np.int64) if len(engine.read_delays_ns) else None
         wall_ns = max(self.end_ns - self.begin_ns, 1)
@@ -200,6 +201,7 @@ class Stage:
             replaced_stamps=engine.clock.replaced,
             capped=isinstance(self._pacing, OpenLoop) and self._pacing.capped,
             stop_reason=engine.stop_reason,
+            calibration=calibration,
         )
 
     def _make_pacing(self, warm_ns: int) -> ClosedLoop | OpenLoop:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from runners.load.calibrate import Calibration
 from runners.load.outcomes import HELP, Outcome
 from runners.load.rows import MISSING, Bools, StageRows, Window
 from runners.load.statistics import Floats, distribution, rate
@@ -24,6 +25,9 @@ _BUSY_LIMIT = 0.9
 _LAG_FLOOR_MS = 10.0
 _LAG_SHARE_OF_TTFT = 0.1
 _SAME_READ_LIMIT = 0.5
+_ERROR_FLOOR_MS = 2.0
+_TTFT_ERROR_SHARE = 0.1
+_EVENT_ERROR_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Client:
     replaced_stamps: int = 0
     capped: bool = False
     stop_reason: str = ""
+    calibration: Calibration | None = None
 
 
 def reason(code: str, text: str) -> dict[str, str]:
@@ -285,7 +290,7 @@ def _verdict(counts: dict[str, int], reasons: list[dict[str, str]], client: Clie
         return "interrupted"
     if codes & {"no_success", "failures", "stopped"}:
         return "failed"
-    if codes & {"client_busy", "client_lag", "client_capped", "client_saturated"}:
+    if codes & {"client_busy", "client_lag", "client_capped", "client_saturated", "client_error"}:
         return "client_limited"
     return "ok"
 
@@ -356,9 +361,29 @@ def _client_reasons(rows: StageRows, metrics: dict[str, Any], client: Client | N
         reasons.append(reason("client_capped", "max_in_flight was reached: requests waited at the client"))
     if client.busy_share is not None and client.busy_share > _BUSY_LIMIT:
         reasons.append(reason("client_busy", f"the load generator was busy {client.busy_share:.0%} of the time"))
+    reasons += _calibration_reasons(metrics, client.calibration)
     late_ms, ttft = _late_ms(rows), metrics.get("ttft_ms")
     if ttft and late_ms > max(_LAG_FLOOR_MS, _LAG_SHARE_OF_TTFT * ttft["mean"]):
         reasons.append(reason("client_lag", f"1 % of the requests were sent {late_ms:.1f} ms or more later than due"))
+    return reasons
+
+
+def _calibration_reasons(metrics: dict[str, Any], calibration: Calibration | None) -> list[dict[str, str]]:
+    """Against the reference server at the same load the client erred by more than what was measured allows."""
+    if calibration is None:
+        return []
+    held = f"this machine can hold about {calibration.sustainable_events_per_s:.0f} events/s"
+    reasons = []
+    for key, error_ms, share in (
+        ("ttft_ms", calibration.ttft_error_p99_ms, _TTFT_ERROR_SHARE),
+        ("tpot_ms", calibration.event_error_p99_ms, _EVENT_ERROR_SHARE),
+    ):
+        measured = metrics.get(key)
+        if measured and error_ms > max(_ERROR_FLOOR_MS, share * measured["mean"]):
+            words = (
+                f"the client's own error at this load is {error_ms:.1f} ms (p99) on {measured['mean']:.1f} ms; {held}"
+            )
+            reasons.append(reason("client_error", words))
     return reasons
 
 

@@ -65,6 +65,8 @@ def address(name: str, cast: Cast) -> str:
         .replace("<int:pk>", str(keys.get(of, 0)))
         .replace("<int:benchmark>", str(cast.benchmark.pk))
         .replace("<slug:slug>", "h100-sxm")
+        .replace("<slug:calculator>", "speculative")
+        .replace("<int:index>", "0")
     )
 
 

@@ -17,7 +17,18 @@ from tests.services.engine import counted
 from tests.services.misbehaving import good, hang_mid_stream, json_body, serving, silent
 
 ROOT = Path(__file__).resolve().parents[2]
-QUICK = ("--power", "none", "--first-byte-timeout", "0.5", "--idle-timeout", "0.5", "--total-timeout", "3")
+QUICK = (
+    "--power",
+    "none",
+    "--calibrate",
+    "0",
+    "--first-byte-timeout",
+    "0.5",
+    "--idle-timeout",
+    "0.5",
+    "--total-timeout",
+    "3",
+)
 
 
 def runners(*arguments: str, timeout_s: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -71,6 +82,15 @@ def test_a_run_on_a_real_engine_is_valid_and_complete(measured):
         assert keys | {"usd_per_mtok_output", "j_per_output_token"} <= set(stage["metrics"])
 
 
+def test_the_clients_own_error_is_measured_at_each_load_and_kept(measured):
+    _, _, summary, *_ = measured
+    for stage in summary["stages"]:
+        calibration = stage["client"]["calibration"]
+        assert calibration["value"] == stage["load"]["value"]
+        assert 0 <= calibration["event_error_p50_ms"] < 1
+        assert calibration["requests"] >= 2
+
+
 def test_our_output_tokens_equal_the_servers_own_counter(measured):
     *_, rows, predicted = measured
     checks = 2 * 2  # two requests of two tokens before the run
@@ -106,7 +126,7 @@ def test_completions_work_as_well_as_chat(engine, tmp_path):
         "3",
         "--output-tokens",
         "8",
-        *QUICK[:2],
+        *QUICK[:4],
         model=model,
     )
     assert done.returncode == 0, done.stdout
@@ -117,7 +137,7 @@ def test_an_open_loop_sends_on_its_schedule(engine, tmp_path):
     url, model = engine
     done, _, summary = bench(
         url, tmp_path, "--rate", "4", "--arrivals", "constant", "--duration", "3", "--input-tokens", "40",
-        "--output-tokens", "4", *QUICK[:2], model=model,
+        "--output-tokens", "4", *QUICK[:4], model=model,
     )  # fmt: skip
     assert {item["code"] for item in summary["stages"][0]["reasons"]} <= {
         "client_lag", "client_busy", "window_whole"
@@ -130,7 +150,7 @@ def test_an_open_loop_sends_on_its_schedule(engine, tmp_path):
 def test_an_interrupted_run_keeps_its_rows_and_says_so(engine, tmp_path):
     url, model = engine
     command = [sys.executable, "-m", "runners", "bench", "--url", url, "--model", model, "--out", str(tmp_path)]
-    command += ["--concurrency", "2", "--duration", "60", "--output-tokens", "16", "--progress", "json", *QUICK[:2]]
+    command += ["--concurrency", "2", "--duration", "60", "--output-tokens", "16", "--progress", "json", *QUICK[:4]]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
         if json.loads(line).get("ok", 0) >= 1:

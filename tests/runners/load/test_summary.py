@@ -33,10 +33,14 @@ def closed(concurrency: int, count: int, each_ms: float = 151.0, **more) -> list
     return [row((i // concurrency) * each_ms, **more) for i in range(count)]
 
 
+def table(rows) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
 def stage(rows, *, level=1.0, arrivals=Arrivals.CLOSED, client=None, ledger_of=None, **spec_parts):
     load = Load(arrivals=arrivals, levels=(level,), requests=len(rows))
     spec = RunSpec(Target("http://x"), load=load, **spec_parts)
-    return summarise_stage(pa.Table.from_pylist(rows, schema=SCHEMA), 0, spec, client=client, ledger_of=ledger_of)
+    return summarise_stage(table(rows), 0, spec, client=client, ledger_of=ledger_of)
 
 
 def mean(result, key):
@@ -186,7 +190,7 @@ def test_prompts_off_by_more_than_two_percent_are_flagged():
 def test_a_run_is_valid_only_when_every_stage_is_and_all_were_started():
     load = Load(levels=(1.0, 2.0), requests=20)
     spec = RunSpec(Target("http://x"), load=load)
-    both = pa.Table.from_pylist(closed(1, 20) + closed(2, 20, stage=1), schema=SCHEMA)
+    both = table(closed(1, 20) + closed(2, 20, stage=1))
     assert summarise(both, spec)["valid"]
     one = summarise(both.filter(pa.compute.equal(both["stage"], 0)), spec)
     assert not one["valid"]
