@@ -91,7 +91,7 @@ class Boundary:
 
 def energy(results: RunResults, stage: StageResults) -> dict[str, Any]:
     """Boundaries side by side, and the metrics of the IT boundary with their intervals."""
-    keys = ("wh_per_query", "j_per_output_token", "j_per_total_token", "power_w")
+    keys = ("wh_per_query", "wh_per_query_median", "j_per_output_token", "j_per_total_token", "power_w")
     ledger = stage.stage.energy
     return {
         "boundaries": _boundaries(stage, ledger) if ledger else [],
