@@ -18,16 +18,8 @@ class GridBasis(StrEnum):
     MARKET = "market"
 
 
-class GridUnit(StrEnum):
-    """Units in which grid intensities are published."""
-
-    G_PER_KWH = "g/kWh"
-    KG_PER_MWH = "kg/MWh"
-    LB_PER_MWH = "lb/MWh"
-
-
-def g_per_kwh(value: float, unit: GridUnit) -> float:
-    return value * G_PER_KWH_OF_LB_PER_MWH if unit is GridUnit.LB_PER_MWH else value
+def g_per_kwh(lb_per_mwh: float) -> float:
+    return lb_per_mwh * G_PER_KWH_OF_LB_PER_MWH
 
 
 def carbon_g(facility_kwh: float, grid_g_per_kwh: float) -> float:

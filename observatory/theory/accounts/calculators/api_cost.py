@@ -111,8 +111,6 @@ def _rate(base: Decimal | None, above: int | None = None, tier: Decimal | None =
 
 
 def _plots(inputs: Inputs, outputs: Outputs) -> tuple[Plot, ...]:
-    if not outputs.parts:
-        return ()
     kinds = tuple(part.kind for part in outputs.parts)
     bars = Line("one request", kinds, tuple(float(part.usd) for part in outputs.parts))
     return (Plot("Where the money goes", Axis("Tokens"), Axis("Cost", "$", "lower"), (bars,), bars=True),)

@@ -99,11 +99,10 @@ def _verdict(share: float) -> str:
 
 
 def _plots(inputs: Inputs, outputs: Outputs) -> tuple[Plot, ...]:
-    if not outputs.api_usd_per_full_hour:
-        return ()
+    full = outputs.api_usd_per_full_hour
     shares = tuple(step / 50 for step in range(51))
     machine = Line("machine", shares, (inputs.usd_per_hour,) * len(shares))
-    api = Line("API", shares, tuple(outputs.api_usd_per_full_hour * share for share in shares))
+    api = Line("API", shares, tuple(None if full is None else full * share for share in shares))
     x, y = Axis("Utilisation"), Axis("Cost of an hour", "$/h", "lower")
     now = outputs.utilisation if outputs.utilisation is not None and outputs.utilisation <= 1 else None
     return (Plot("Machine against API", x, y, (machine, api), now=now),)

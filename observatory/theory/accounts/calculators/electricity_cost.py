@@ -14,7 +14,7 @@ class Inputs:
         symbol="j",
     )  # fmt: skip
     pue: float = number(1.2, "", "PUE", "Facility energy over IT energy.", low=1, high=5)
-    usd_per_kwh: float = number(0.09, "$/kWh", "Electricity", "Price paid.", low=0, high=10)
+    electricity_usd_per_kwh: float = number(0.09, "$/kWh", "Electricity", "Price paid.", low=0, high=10)
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,15 @@ class Outputs:
 
 def compute(inputs: Inputs) -> Outputs:
     return Outputs(
-        hourly.electricity_per_mtok(inputs.j_per_token, inputs.pue, inputs.usd_per_kwh),
+        hourly.electricity_per_mtok(inputs.j_per_token, inputs.pue, inputs.electricity_usd_per_kwh),
         inputs.j_per_token * inputs.pue / 3.6,
     )
 
 
 def _plots(inputs: Inputs, outputs: Outputs) -> tuple[Plot, ...]:
-    line = ELECTRICITY_COST.line(inputs, "usd_per_kwh", "usd_per_mtok")
+    line = ELECTRICITY_COST.line(inputs, "electricity_usd_per_kwh", "usd_per_mtok")
     x, y = Axis("Electricity", "$/kWh"), Axis("Electricity per M tokens", "$/Mtok", "lower")
-    return (Plot("Cost over the price of electricity", x, y, (line,), now=inputs.usd_per_kwh),)
+    return (Plot("Cost over the price of electricity", x, y, (line,), now=inputs.electricity_usd_per_kwh),)
 
 
 ELECTRICITY_COST = Calculator(
@@ -56,7 +56,7 @@ class PowerInputs:
     tokens_per_s: float = number(
         1000, "tok/s", "Throughput", "Per accelerator, of one kind of token.", low=0, high=1e9, symbol="t"
     )
-    kw_per_gpu: float = number(
+    kw_per_accelerator: float = number(
         1.73, "kW", "Power per accelerator", "Measured, or provisioned all-in: say which beside the result.",
         low=0.001, high=1000, symbol="P",
     )  # fmt: skip
@@ -75,7 +75,7 @@ class PowerOutputs:
 
 
 def compute_power(inputs: PowerInputs) -> PowerOutputs:
-    watts = inputs.kw_per_gpu * 1e3
+    watts = inputs.kw_per_accelerator * 1e3
     per_token = watts / inputs.tokens_per_s if inputs.tokens_per_s else None
     n = inputs.tokens_per_query
     per_query = None if per_token is None or n is None else per_token * n

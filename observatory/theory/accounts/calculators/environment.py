@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from observatory.theory.accounts import environment
-from observatory.theory.accounts.environment import GridBasis, GridUnit
+from observatory.theory.accounts.environment import GridBasis
 from observatory.theory.calculator import Axis, Calculator, Plot
 from observatory.theory.fields import choice, number, result
 
@@ -14,8 +14,12 @@ class CarbonInputs:
         1.0, "kWh", "IT energy", "Without the overhead of the building.", low=0, high=1e12, symbol="E"
     )
     pue: float | None = number(1.2, "", "PUE", "Empty: facility energy and carbon stay unknown.", low=1, high=5)
-    grid: float = number(400, "", "Grid intensity", "In the unit below.", low=0, high=10_000, symbol="g")
-    grid_unit: GridUnit = choice(GridUnit.G_PER_KWH, "Unit", "1 lb/MWh = 0.45359237 g/kWh.")
+    grid_g_per_kwh: float = number(
+        400, "g/kWh", "Grid", "Intensity of the electricity.", low=0, high=10_000, symbol="g"
+    )
+    grid_lb_per_mwh: float | None = number(
+        None, "lb/MWh", "Grid in pounds", "As US sources publish it; stands in for the one above.", low=0, high=25_000
+    )
     basis: GridBasis = choice(
         GridBasis.LOCATION, "Basis", "location: the grid's average. market: after the operator's contracts."
     )
@@ -30,16 +34,17 @@ class CarbonOutputs:
 
 
 def compute_carbon(inputs: CarbonInputs) -> CarbonOutputs:
-    grid = environment.g_per_kwh(inputs.grid, inputs.grid_unit)
+    pounds = inputs.grid_lb_per_mwh
+    grid = inputs.grid_g_per_kwh if pounds is None else environment.g_per_kwh(pounds)
     facility = None if inputs.pue is None else inputs.it_kwh * inputs.pue
     carbon = None if facility is None else environment.carbon_g(facility, grid)
     return CarbonOutputs(carbon, facility, grid, f"{inputs.basis.value} based")
 
 
 def _carbon_plots(inputs: CarbonInputs, outputs: CarbonOutputs) -> tuple[Plot, ...]:
-    line = CARBON.line(inputs, "grid", "carbon_g")
-    x, y = Axis("Grid intensity", inputs.grid_unit.value), Axis("Carbon", "g CO₂e", "lower")
-    return (Plot("Carbon over the grid", x, y, (line,), now=inputs.grid),)
+    line = CARBON.line(inputs, "grid_g_per_kwh", "carbon_g", grid_lb_per_mwh=None)
+    x, y = Axis("Grid", "g/kWh"), Axis("Carbon", "g CO₂e", "lower")
+    return (Plot("Carbon over the grid", x, y, (line,), now=outputs.grid_g_per_kwh),)
 
 
 CARBON = Calculator(
@@ -101,10 +106,12 @@ WATER = Calculator(
 
 @dataclass(frozen=True)
 class EmbodiedInputs:
-    gpus: float = number(1, "", "Accelerators", "That served.", low=0.001, high=1e6)
-    gpu_made_kg: float = number(164, "kg CO₂e", "Making an accelerator", "164: an H100-class board.", low=0, high=1e6)
+    accelerators: float = number(1, "", "Accelerators", "That served.", low=0.001, high=1e6)
+    accelerator_made_kg: float = number(
+        164, "kg CO₂e", "Making an accelerator", "164: an H100-class board.", low=0, high=1e6
+    )
     server_made_kg: float = number(5700, "kg CO₂e", "Making a server", "Without accelerators.", low=0, high=1e7)
-    gpus_per_server: float = number(8, "", "Accelerators in a server", "", low=1, high=1000)
+    accelerators_per_server: float = number(8, "", "Accelerators in a server", "", low=1, high=1000)
     years: float = number(3, "years", "Lifetime", "", low=0.1, high=30)
     occupied_s: float = number(5, "s", "Occupied", "How long the request took.", low=0, high=1e10)
     sharing: float = number(64, "", "Shared by", "Requests served at a time.", low=1, high=1e6)
@@ -117,7 +124,9 @@ class EmbodiedOutputs:
 
 
 def compute_embodied(inputs: EmbodiedInputs) -> EmbodiedOutputs:
-    made_kg = inputs.gpus * (inputs.gpu_made_kg + inputs.server_made_kg / inputs.gpus_per_server)
+    made_kg = inputs.accelerators * (
+        inputs.accelerator_made_kg + inputs.server_made_kg / inputs.accelerators_per_server
+    )
     return EmbodiedOutputs(environment.embodied_g(made_kg, inputs.years, inputs.occupied_s, inputs.sharing), made_kg)
 
 

@@ -21,8 +21,10 @@ class CostBasis(StrEnum):
 @dataclass(frozen=True)
 class Inputs:
     basis: CostBasis = choice(CostBasis.RENT, "Basis", "What an hour is made of: rent, purchase, or electricity alone.")
-    gpus: int = number(1, "", "Accelerators", "All that serve, prefill and decode pools together.", low=1, high=100_000)
-    decode_gpus: int | None = number(
+    accelerators: int = number(
+        1, "", "Accelerators", "All that serve, prefill and decode pools together.", low=1, high=100_000, symbol="n_a"
+    )
+    decode_accelerators: int | None = number(
         None, "", "of them decode", "Where prefill and decode are apart; empty: all do both.", low=1, high=100_000
     )
     output_tokens_per_s: float | None = number(
@@ -37,7 +39,7 @@ class Inputs:
     utilisation: float = number(
         1.0, "", "Utilisation", "Share of the paid hours that serve at this throughput.", low=0.001, high=1, symbol="u"
     )
-    usd_per_gpu_hour: float = number(
+    usd_per_accelerator_hour: float = number(
         2.8, "$/h", "Rent", "Of one accelerator.", low=0, high=1_000, symbol="r", group="Rent"
     )
     terms: Terms = choice(
@@ -51,7 +53,7 @@ class Inputs:
         700, "W", "IT power", "Mean, of one accelerator with its share of the host.", low=0, high=1e6, group="Own"
     )
     pue: float = number(1.2, "", "PUE", "Facility energy over IT energy.", low=1, high=5, group="Own")
-    usd_per_kwh: float = number(0.09, "$/kWh", "Electricity", "Price paid.", low=0, high=10, group="Own")
+    electricity_usd_per_kwh: float = number(0.09, "$/kWh", "Electricity", "Price paid.", low=0, high=10, group="Own")
     sold_output_usd: float | None = number(
         None, "$/Mtok", "Output sold at", "For the margin.", low=1e-9, high=1e6, group="Margin"
     )
@@ -75,10 +77,10 @@ class Outputs:
     usd_per_query: float | None = result("$", "Per query", better="lower")
     capital_usd_per_hour: float | None = result("$/h", "of it purchase", "Only for own.")
     electricity_usd_per_hour: float | None = result("$/h", "of it electricity", "Not for rent.")
-    tokens_per_s_per_gpu: float | None = result(
+    tokens_per_s_per_accelerator: float | None = result(
         "tok/s", "Output per accelerator", "Over all of them, prefill pool included.", better="higher"
     )
-    tokens_per_s_per_decode_gpu: float | None = result(
+    tokens_per_s_per_decode_accelerator: float | None = result(
         "tok/s", "Output per decode accelerator", "Over the decode pool only; not to be compared with the one above."
     )
     margin_output: float | None = result("", "Margin of output", "1 − cost / price.", decimals=3, better="higher")
@@ -89,16 +91,20 @@ class Outputs:
 def hour(inputs: Inputs) -> Hour:
     """The hour of all accelerators on the chosen basis."""
     if inputs.basis is CostBasis.RENT:
-        return hourly.rent(inputs.usd_per_gpu_hour, inputs.gpus, terms=inputs.terms, utilisation=inputs.utilisation)
-    power_w = inputs.power_w * inputs.gpus
+        return hourly.rent(
+            inputs.usd_per_accelerator_hour, inputs.accelerators, terms=inputs.terms, utilisation=inputs.utilisation
+        )
+    power_w = inputs.power_w * inputs.accelerators
     if inputs.basis is CostBasis.ELECTRICITY:
-        return hourly.electricity(power_w, inputs.pue, inputs.usd_per_kwh).shared(inputs.utilisation, "of it serves")
+        return hourly.electricity(power_w, inputs.pue, inputs.electricity_usd_per_kwh).shared(
+            inputs.utilisation, "of it serves"
+        )
     return hourly.own(
-        inputs.capex_usd * inputs.gpus,
+        inputs.capex_usd * inputs.accelerators,
         inputs.years,
         power_w=power_w,
         pue=inputs.pue,
-        usd_per_kwh=inputs.usd_per_kwh,
+        usd_per_kwh=inputs.electricity_usd_per_kwh,
         utilisation=inputs.utilisation,
     )
 
@@ -108,8 +114,12 @@ def compute(inputs: Inputs) -> Outputs:
     output, given = inputs.output_tokens_per_s, inputs.input_tokens_per_s
     if output is None and given is None and inputs.queries_per_s is None:
         raise refuse("output_tokens_per_s", "No throughput is given.", "Give tokens or queries per second.")
-    if inputs.decode_gpus is not None and inputs.decode_gpus > inputs.gpus:
-        raise refuse("decode_gpus", "There are more of them than accelerators in all.", "Count both pools in gpus.")
+    if inputs.decode_accelerators is not None and inputs.decode_accelerators > inputs.accelerators:
+        raise refuse(
+            "decode_accelerators",
+            "There are more of them than accelerators in all.",
+            "Count both pools in accelerators.",
+        )
     found = hour(inputs)
 
     def per(tokens_per_s: float | None, of: Denominator) -> float | None:
@@ -124,8 +134,10 @@ def compute(inputs: Inputs) -> Outputs:
         usd_per_query=hourly.query_price(found.usd, inputs.queries_per_s) if inputs.queries_per_s else None,
         capital_usd_per_hour=found.capital_usd,
         electricity_usd_per_hour=found.electricity_usd,
-        tokens_per_s_per_gpu=output / inputs.gpus if output else None,
-        tokens_per_s_per_decode_gpu=output / inputs.decode_gpus if output and inputs.decode_gpus else None,
+        tokens_per_s_per_accelerator=output / inputs.accelerators if output else None,
+        tokens_per_s_per_decode_accelerator=output / inputs.decode_accelerators
+        if output and inputs.decode_accelerators
+        else None,
         margin_output=_margin(output_usd, inputs.sold_output_usd),
         margin_input=_margin(input_usd, inputs.sold_input_usd),
         how=found.words,
@@ -137,8 +149,6 @@ def _margin(cost_usd: float | None, sold_usd: float | None) -> float | None:
 
 
 def _plots(inputs: Inputs, outputs: Outputs) -> tuple[Plot, ...]:
-    if inputs.output_tokens_per_s is None:
-        return ()
     line = GPU_COST.line(inputs, "utilisation", "usd_per_mtok_output", inputs.basis.value)
     x, y = Axis("Utilisation"), Axis("Per M output tokens", "$/Mtok", "lower")
     return (Plot("Cost over utilisation", x, y, (line,), now=inputs.utilisation),)
@@ -155,7 +165,7 @@ GPU_COST = Calculator(
     compute=compute,
     formula=(
         "$ per M = h / (t × 0.0036)",
-        "rent: h = r × gpus / u; on demand: h = r × gpus",
+        "rent: h = r × n_a / u; on demand: h = r × n_a",
         "own: h = (purchase / (n × 8760) + kW × PUE × $/kWh) / u",
         "electricity: h = kW × PUE × $/kWh / u",
     ),

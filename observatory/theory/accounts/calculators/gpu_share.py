@@ -11,7 +11,7 @@ from observatory.theory.fields import number, result
 class Inputs:
     share: float = number(0.25, "", "Share", "Of the accelerator that was reserved.", low=0, high=1, symbol="s")
     hours: float = number(2, "h", "Time", "", low=0, high=1e6, symbol="t")
-    usd_per_gpu_hour: float = number(2, "$/h", "Rent", "Of one accelerator.", low=0, high=1_000, symbol="r")
+    usd_per_accelerator_hour: float = number(2, "$/h", "Rent", "Of one accelerator.", low=0, high=1_000, symbol="r")
     used: float = number(0.1, "", "Used", "Part of the reserved share that was busy.", low=0, high=1, symbol="b")
 
 
@@ -23,7 +23,7 @@ class Outputs:
 
 
 def compute(inputs: Inputs) -> Outputs:
-    found = allocation(inputs.share, inputs.hours, inputs.usd_per_gpu_hour, inputs.used)
+    found = allocation(inputs.share, inputs.hours, inputs.usd_per_accelerator_hour, inputs.used)
     return Outputs(found.allocated_usd, found.used_usd, found.idle_usd)
 
 
