@@ -28,6 +28,7 @@ POSTS = {
     "welcome-start",
     "benchmark-start",
     "run-cancel",
+    "run-again",
     "schedule-toggle",
     "schedule-delete",
     "token-revoke",
@@ -67,6 +68,7 @@ def address(name: str, cast: Cast) -> str:
         .replace("<slug:slug>", "h100-sxm")
         .replace("<slug:calculator>", "speculative")
         .replace("<int:index>", "0")
+        .replace("<slug:name>", {"run-chart": "load", "compare-chart": "ecdf"}.get(name, "requests"))
     )
 
 
