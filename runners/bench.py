@@ -145,6 +145,7 @@ class Bench:
 
     def _drive(self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler) -> None:
         engine = self._engine = Engine(where, self.spec.timeouts, recorder.take)
+        engine.resend = self.spec.budget.max_usd is None
         recorder.on_write_error = lambda: engine.stop("write_error")
         if self._stop:
             engine.stop(self._stop)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+from runners.budget import Budget, complaint
+
 SPEC_VERSION = 1
 
 
@@ -120,6 +122,7 @@ class RunSpec:
     timeouts: Timeouts = field(default_factory=Timeouts)
     power: Power = field(default_factory=Power)
     account: Account = field(default_factory=Account)
+    budget: Budget = field(default_factory=Budget)
     salt: str = ""
     version: int = SPEC_VERSION
 
@@ -136,6 +139,21 @@ class RunSpec:
         spec = _build(cls, data, "spec")
         assert isinstance(spec, cls)  # noqa: S101
         return spec
+
+
+def _check_budget(spec: RunSpec) -> None:
+    """A run whose worst case is unknown or too dear is refused wherever its specification is read."""
+    load, workload = spec.load, spec.workload
+    trouble = complaint(
+        spec.budget,
+        stages=len(load.levels),
+        requests=load.requests,
+        warmup_s=load.warmup_s,
+        input_tokens=workload.input_tokens,
+        output_tokens=workload.output_tokens,
+    )
+    if trouble:
+        raise SpecError(trouble)
 
 
 def _check(spec: RunSpec) -> None:
@@ -176,6 +194,7 @@ def _check(spec: RunSpec) -> None:
         raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
         raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
+    _check_budget(spec)
 
 
 def _build(kind: Any, data: Any, path: str) -> Any:

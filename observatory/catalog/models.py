@@ -167,6 +167,14 @@ class SiteFactors(models.Model):
         return f"{self.site} from {self.effective_from}"
 
 
+class Billing(models.TextChoices):
+    """How an endpoint is paid for."""
+
+    MACHINE = "machine", "by the hour of its machines"
+    TOKENS = "tokens", "by the token"
+    FREE = "free", "not at all"
+
+
 class Endpoint(models.Model):
     """A serving address. The key is encrypted at rest and never shown again."""
 
@@ -179,6 +187,19 @@ class Endpoint(models.Model):
     )
     model = models.CharField(max_length=200, help_text="Model name as the server expects it")
     api_key = EncryptedTextField(blank=True, default="")
+    billing = models.CharField(max_length=20, choices=Billing, default=Billing.MACHINE)
+    price_provider = models.CharField(
+        max_length=60, blank=True, help_text="For the list price, such as openai; empty: found by the address"
+    )
+    price_model = models.CharField(
+        max_length=200, blank=True, help_text="The model's name in the price list; empty: the name above"
+    )
+    input_usd_per_mtok = models.DecimalField(
+        max_digits=18, decimal_places=9, null=True, blank=True, validators=NOT_NEGATIVE
+    )
+    output_usd_per_mtok = models.DecimalField(
+        max_digits=18, decimal_places=9, null=True, blank=True, validators=NOT_NEGATIVE
+    )
     probe = models.JSONField(null=True, blank=True, editable=False)
     probed_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)

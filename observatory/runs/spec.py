@@ -7,6 +7,7 @@ from typing import Any
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import FACTORS, Deployment, Site
+from observatory.runs import money
 from runners.spec import RunSpec
 
 #: The variable through which the instrument gets the endpoint's key; no file ever holds it.
@@ -44,6 +45,13 @@ def build(benchmark: Benchmark) -> RunSpec:
             },
             "power": {"source": benchmark.power_source},
             "account": _account(deployment),
+            "budget": money.budget(
+                endpoint,
+                stages=len(benchmark.levels),
+                requests=benchmark.requests,
+                input_tokens=benchmark.input_tokens,
+                output_tokens=benchmark.output_tokens,
+            ),
             "salt": secrets.token_hex(8),
         }
     )
@@ -61,8 +69,8 @@ def _account(deployment: Deployment) -> dict[str, Any]:
 
 
 def fingerprint(spec: RunSpec) -> str:
-    """SHA-256 of all but the salt: equal for runs that ask the same."""
-    asked = {name: value for name, value in spec.to_json().items() if name != "salt"}
+    """SHA-256 of all but the salt and what it may cost: equal for runs that ask the same."""
+    asked = {name: value for name, value in spec.to_json().items() if name not in ("salt", "budget")}
     return hashlib.sha256(json.dumps(asked, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
@@ -79,6 +87,9 @@ def setup(benchmark: Benchmark) -> dict[str, Any]:
             "url": endpoint.url,
             "dialect": endpoint.dialect,
             "model": endpoint.model,
+            "billing": endpoint.billing,
+            "price_provider": endpoint.price_provider,
+            "price_model": endpoint.price_model,
         },
         "engine": deployment.engine,
         "engine_version": deployment.engine_version,
