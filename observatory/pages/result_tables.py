@@ -18,7 +18,6 @@ STAGE_METRICS = (
     ("wh_per_query", "mean"),
     ("usd_per_mtok_output", "mean"),
 )
-COST_METRICS = ("usd_per_mtok_output", "usd_per_mtok_total", "usd_per_query")
 
 
 @dataclass(frozen=True)
@@ -122,10 +121,6 @@ def _boundaries(stage: StageResults, ledger: Mapping[str, Any]) -> list[Boundary
         }
         made.append(Boundary(name, holds, ledger.get(key), reason=reason, **scaled))
     return made
-
-
-def costs(results: RunResults) -> list[tuple[StageResults, list[Cell]]]:
-    return [(stage, [cell(results, stage, key) for key in COST_METRICS]) for stage in results.stages]
 
 
 def setup(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -20,7 +20,7 @@ from observatory.theory.accounts.api_cost import Rate, Rates, api_cost
 from observatory.theory.accounts.money import Usd
 from observatory.theory.accounts.usage import Usage
 from runners.budget import CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS, CHECK_REQUESTS, longest_input, worst_case_usd
-from runners.spec import RunSpec, SpecError
+from runners.spec import RunSpec, SpecError, Workload
 
 _CENT = Decimal("0.01")
 
@@ -135,7 +135,9 @@ def settled(run: Run, requests: pa.Table | None) -> Decimal | None:
     known = _settling_rates(run)
     if run.reserved_usd is None or requests is None or known is None:
         return None
-    usages = [_usage(row) for row in requests.select(list(_COLUMNS)).to_pylist() if row["sent_ns"] is not None]
+    asked = RunSpec.from_json(run.spec).workload
+    sent = [row for row in requests.select(list(_COLUMNS)).to_pylist() if row["sent_ns"] is not None]
+    usages = [_usage(row, asked) for row in sent]
     usages += [Usage(CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS)] * CHECK_REQUESTS
     costs = [api_cost(usage, known).usd for usage in usages]
     if None in costs:
@@ -143,7 +145,7 @@ def settled(run: Run, requests: pa.Table | None) -> Decimal | None:
     return min(run.reserved_usd, Usd.total(cost for cost in costs if cost is not None).amount)
 
 
-_COLUMNS = ("sent_ns", "input_tokens", "cached_tokens", "output_tokens", "asked_input_tokens", "asked_output_tokens")
+_COLUMNS = ("sent_ns", "input_tokens", "cached_tokens", "output_tokens")
 
 
 def _settling_rates(run: Run) -> Rates | None:
@@ -152,9 +154,8 @@ def _settling_rates(run: Run) -> Rates | None:
     return rates(run.endpoint, run.started_at or datetime.now(UTC))[0]
 
 
-def _usage(row: dict[str, Any]) -> Usage:
-    asked_in, asked_out = row["asked_input_tokens"] or 0, row["asked_output_tokens"] or 0
-    given = row["input_tokens"] if row["input_tokens"] is not None else longest_input(asked_in)
-    made = row["output_tokens"] if row["output_tokens"] is not None else asked_out
+def _usage(row: dict[str, Any], asked: Workload) -> Usage:
+    given = row["input_tokens"] if row["input_tokens"] is not None else longest_input(asked.input_tokens)
+    made = row["output_tokens"] if row["output_tokens"] is not None else asked.output_tokens
     cached = min(row["cached_tokens"] or 0, given)
     return Usage(given - cached, made, cache_read=cached)

@@ -1,6 +1,7 @@
 """What a run may cost at a paid endpoint is known, bounded and set aside before it is queued, and settled after."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
 from threading import Barrier, Thread
@@ -48,7 +49,7 @@ def queue(of: Benchmark, confirmed: str = "") -> Run:
 
 def rows(*usages: tuple[int | None, int | None, int | None], sent: bool = True) -> pa.Table:
     """Request rows of (input, cached, output) tokens."""
-    base = dict.fromkeys(SCHEMA.names) | {"asked_input_tokens": 100, "asked_output_tokens": 50}
+    base = dict.fromkeys(SCHEMA.names)
     made = [
         base | {"sent_ns": 1 if sent else None, "input_tokens": given, "cached_tokens": cached, "output_tokens": out}
         for given, cached, out in usages
@@ -99,9 +100,11 @@ def test_a_list_price_serves_where_no_rate_is_entered(paid: Make) -> None:
 
 def test_prices_with_cheaper_hours_are_reserved_at_the_dearest(paid: Make) -> None:
     found = paid(input_usd_per_mtok=None, price_provider="deepseek", price_model="deepseek-v4-pro")
-    built = spec.build(found).budget
-    hours = [money.rates(found.deployment.endpoint)[0]]
-    assert built.output_usd_per_mtok == float(max(rate.output.base for rate in hours))
+    now = datetime.now(UTC)
+    day = [money.rates(found.deployment.endpoint, now + timedelta(hours=hour))[0] for hour in range(24)]
+    prices = {rates.output.base for rates in day}
+    assert len(prices) > 1
+    assert spec.build(found).budget.output_usd_per_mtok == float(max(prices))
 
 
 def test_a_large_amount_must_be_typed(paid: Make) -> None:
