@@ -157,7 +157,7 @@ class RunCost:
         if power_w is None:
             return "energy was not measured"
         if factors.pue is None or factors.electricity_usd_per_kwh is None:
-            return "the site's PUE and electricity price are not both known"
+            return "PUE and electricity price of the site are not both known"
         if basis is Basis.ELECTRICITY:
             return hourly.electricity(power_w, factors.pue, factors.electricity_usd_per_kwh)
         if self.capex_usd is None:

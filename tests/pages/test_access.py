@@ -19,6 +19,7 @@ STAFF_ONLY = {
     "deployment-new",
     "deployment-edit",
     "site-edit",
+    "hardware-price",
     "welcome-probe",
     "welcome-start",
 }
@@ -28,6 +29,7 @@ POSTS = {
     "welcome-start",
     "benchmark-start",
     "run-cancel",
+    "run-price",
     "run-again",
     "schedule-toggle",
     "schedule-delete",
