@@ -152,7 +152,7 @@ class RunCost:
         factors = self.factors
         if basis is Basis.RENT:
             unknown = "the deployment had no price"
-            return unknown if factors.usd_per_hour is None else hourly.rent(factors.usd_per_hour, 1)
+            return unknown if factors.usd_per_hour is None else _rent(factors)
         power_w = stage.value("power_w")
         if power_w is None:
             return "energy was not measured"
@@ -202,6 +202,12 @@ class RunCost:
         return hourly.break_even_utilisation(hour.usd, api.usd_per_hour), ""
 
 
+def _rent(factors: Factors) -> Hour:
+    assert factors.usd_per_hour is not None  # noqa: S101
+    words = f"{factors.usd_per_hour:g} $/h for the deployment"
+    return Hour(factors.usd_per_hour, Basis.RENT, words)
+
+
 def context(results: RunResults, stage: StageResults, query: Mapping[str, str]) -> dict[str, Any]:
     """What the Cost tab shows."""
     cost = RunCost(results, choice(query))
@@ -212,6 +218,7 @@ def context(results: RunResults, stage: StageResults, query: Mapping[str, str]) 
         "cost": cost,
         "bases": [(basis.value, label, basis is cost.choice.basis) for basis, label in BASES.items()],
         "percent": round(100 * cost.choice.utilisation),
+        "slider_place": round(1000 * (100 * cost.choice.utilisation - 1) / 99),
         "cost_rows": rows,
         "shown": shown,
         "break_even": share,

@@ -41,12 +41,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """``got`` is None for an unknown output. ``difference`` is got - expected, where both are numbers."""
+    """``got`` is None for an unknown output, "refused" for refused inputs (``words`` says why). ``difference`` is
+    got - expected, where both are numbers.
+    """
 
     case: Case
     got: str | None
     passed: bool
     difference: Decimal | None = None
+    words: str = ""
 
     @property
     def verdict(self) -> str:
@@ -73,7 +76,7 @@ def check(case: Case) -> Outcome:
     try:
         got = getattr(calculator.run(calculator.read(case.inputs)), case.output)
     except Refused as error:
-        return Outcome(case, str(error), case.expected == REFUSED)
+        return Outcome(case, REFUSED, case.expected == REFUSED, words=str(error).removeprefix(": ").strip())
     if case.expected == "" or got is None:
         return Outcome(case, None if got is None else str(got), got is None and case.expected == "")
     return _number(case, got)

@@ -24,3 +24,9 @@ def short(value: str | Decimal | None) -> str:
         return f"{float(Decimal(str(value))):.7g}"
     except (InvalidOperation, OverflowError):
         return str(value)
+
+
+@register.filter
+def off_by(difference: Decimal | None) -> str:
+    """A difference in two significant digits; nothing where there is none."""
+    return "" if difference is None else f"{float(difference):.2g}"

@@ -79,7 +79,7 @@ class Hour:
 
 def rent(usd_per_gpu_hour: float, gpus: float, *, terms: Terms = Terms.RESERVED, utilisation: float = 1.0) -> Hour:
     """Hired machines. On demand, idle hours are not paid, so utilisation does not matter."""
-    hour = Hour(usd_per_gpu_hour * gpus, Basis.RENT, f"{usd_per_gpu_hour:g} $/h x {gpus:g}")
+    hour = Hour(usd_per_gpu_hour * gpus, Basis.RENT, f"{usd_per_gpu_hour:g} $/h × {gpus:g}")
     return hour if terms is Terms.ON_DEMAND else hour.shared(utilisation, "of the paid hours serve")
 
 
@@ -92,7 +92,7 @@ def own(
     """
     capital = capex_usd / (years * HOURS_PER_YEAR)
     electricity = power_w / 1e3 * pue * usd_per_kwh
-    words = f"{capex_usd:g} $ over {years:g} years + {power_w:g} W x PUE {pue:g} x {usd_per_kwh:g} $/kWh"
+    words = f"{capex_usd:g} $ over {years:g} years + {power_w:g} W × PUE {pue:g} × {usd_per_kwh:g} $/kWh"
     hour = Hour(capital + electricity, Basis.OWN, words, capital, electricity)
     return hour.shared(utilisation, "of the hours serve")
 
@@ -100,7 +100,7 @@ def own(
 def electricity(power_w: float, pue: float, usd_per_kwh: float) -> Hour:
     """The electricity of the mean IT power with overhead, and nothing else."""
     usd = power_w / 1e3 * pue * usd_per_kwh
-    words = f"{power_w:g} W x PUE {pue:g} x {usd_per_kwh:g} $/kWh"
+    words = f"{power_w:g} W × PUE {pue:g} × {usd_per_kwh:g} $/kWh"
     return Hour(usd, Basis.ELECTRICITY, words, electricity_usd=usd)
 
 
