@@ -11,7 +11,7 @@ from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase, H
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from observatory.pages import account_charts, charts, request_rows, result_tables, run_carbon, run_cost
+from observatory.pages import account_charts, charts, request_rows, result_tables, run_carbon, run_cost, run_roofline
 from observatory.pages.access import Request
 from observatory.pages.commands import bench_command
 from observatory.pages.launch import start
@@ -24,7 +24,7 @@ from observatory.runs.models import Run
 from runners.metrics import BY_KEY
 from runners.spec import SpecError
 
-TABS = ("latency", "timeline", "energy", "cost", "requests", "setup")
+TABS = ("latency", "timeline", "energy", "cost", "server", "requests", "setup")
 CHARTS = ("load", "ecdf", "percentiles", "timeline", "energy", "carbon", "cost", "live")
 LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
 LATENCY_LABELS = tuple((key, BY_KEY[key].label) for key in LATENCIES)
@@ -125,6 +125,8 @@ def _tab(request: Request, results: RunResults, stage: StageResults | None, tab:
     if tab == "energy":
         carbon = run_carbon.context(results, stage)
         return {"ledger": stage.stage.energy, "energy": result_tables.energy(results, stage)} | carbon
+    if tab == "server":
+        return {"rooflines": [run_roofline.roofline(results.run, item) for item in results.stages]}
     return run_cost.context(results, stage, request.GET) if tab == "cost" else {}
 
 
@@ -133,7 +135,7 @@ def _setup(results: RunResults) -> dict[str, Any]:
         command = bench_command(results.run.spec)
     except SpecError as error:
         command = f"# This specification is of another version: {error}"
-    return {"command": command, "facts": result_tables.setup(results.run)}
+    return {"command": command, "facts": result_tables.setup(results.run), "clients": result_tables.clients(results)}
 
 
 def progress_context(run: Run) -> dict[str, Any]:

@@ -10,15 +10,18 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.files.uploadedfile import UploadedFile
 from django.http import Http404, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.views.decorators.http import require_POST
 
 from observatory.pages import charts, theory_charts, theory_facts
-from observatory.pages.access import Request
+from observatory.pages.access import Request, staff_required
 from observatory.pages.twins import Row, answer
-from observatory.theory import registry
+from observatory.theory import model_files, registry
 from observatory.theory.calculator import Calculator, Fault, Refused, place
 from observatory.theory.fields import Entry, columns, plain, written
 
@@ -72,6 +75,25 @@ def chart(request: Request, calculator: str, index: int) -> HttpResponse:
     else:
         made = theory_charts.chart(found.plots(worked.inputs, worked.outputs)[index])
     return JsonResponse(made.to_json(), json_dumps_params={"allow_nan": False})
+
+
+@staff_required
+@require_POST
+def upload(request: Request, calculator: str) -> HttpResponseRedirect:
+    """Keeps a model file and leads to the calculator with it."""
+    found, given = _find(calculator), request.FILES.get("upload")
+    address = reverse("theory-calculator", args=[found.name])
+    if not found.files:
+        raise Http404(f"{found.name} takes no files.")
+    if not isinstance(given, UploadedFile):
+        messages.error(request, "No file came. Choose one that ends with .gguf or .safetensors.")
+        return HttpResponseRedirect(address)
+    try:
+        kept = model_files.keep(given.name or "", given.chunks())
+    except Refused as error:
+        messages.error(request, " ".join(f"{fault.problem} {fault.fix}" for fault in error.faults))
+        return HttpResponseRedirect(address)
+    return HttpResponseRedirect(f"{address}?{urlencode({'file': kept})}")
 
 
 @cache
@@ -174,6 +196,10 @@ class Control:
     value: str
     place: int | None
     problem: str
+
+    @property
+    def suggestions(self) -> tuple[str, ...]:
+        return self.entry.about.suggestions() if self.entry.about.suggestions else ()
 
     @property
     def choices(self) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """From a calculator's plots to Plotly figures."""
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any
 
 from observatory.pages.charts import (
@@ -23,9 +22,11 @@ _MOST_ROWS = 400
 
 def chart(plot: Plot) -> Chart:
     """The figure of a plot with its numbers."""
-    traces = [_trace(plot, line, index) for index, line in enumerate(plot.lines)]
+    drawn = _layout(plot)
+    positive = drawn["yaxis"].get("type") == "log"  # a zero has no place there
+    traces = [_trace(plot, line, index, positive) for index, line in enumerate(plot.lines)]
     return Chart(
-        {"data": traces, "layout": _layout(plot)},
+        {"data": traces, "layout": drawn},
         (plot.x.label, *(line.label for line in plot.lines)) if _shared(plot) else ("Line", plot.x.label, plot.y.label),
         _rows(plot)[:_MOST_ROWS],
         plot.note,
@@ -33,18 +34,21 @@ def chart(plot: Plot) -> Chart:
 
 
 def _layout(plot: Plot) -> Figure:
-    ys = list(chain.from_iterable(line.y for line in plot.lines))
-    xs = _numbers(plot.lines)
-    x = (
-        axis(_title(plot.x), type="category")
-        if plot.bars
-        else axis(_title(plot.x), of=xs if min(xs, default=0) > 0 else ())
-    )
-    y = axis(_title(plot.y, upright=True)) if plot.bars else axis(_title(plot.y, upright=True), of=ys)
+    x = _axis(plot.x, _numbers(plot.lines)) if not plot.bars else axis(_title(plot.x), type="category")
+    ys = [] if plot.bars else [y for line in plot.lines for y in line.y if y is not None]
+    y = _axis(plot.y, ys, upright=True)
     drawn = layout(x, y, height=320, barmode="group", showlegend=len(plot.lines) > 1)
     if plot.now is not None and not (x.get("type") == "log" and plot.now <= 0):
         drawn["shapes"] = [_now(plot.now)]
     return drawn
+
+
+def _axis(found: Axis, values: list[float], *, upright: bool = False) -> dict[str, Any]:
+    """Logarithmic where the values span ratios; an x axis that holds zero is linear."""
+    title = _title(found, upright=upright)
+    if not found.from_zero:
+        return axis(title, rangemode="normal")
+    return axis(title, of=values if upright or min(values, default=0) > 0 else ())
 
 
 def _now(value: float) -> dict[str, Any]:
@@ -63,7 +67,7 @@ def _title(found: Axis, *, upright: bool = False) -> str:
     return plain(f"{found.label}{unit}") + way
 
 
-def _trace(plot: Plot, line: Line, index: int) -> Trace:
+def _trace(plot: Plot, line: Line, index: int, positive: bool) -> Trace:
     mode = "markers" if line.points else "lines"
     drawn = {
         "line": {
@@ -77,7 +81,7 @@ def _trace(plot: Plot, line: Line, index: int) -> Trace:
         "type": "bar" if plot.bars else "scatter",
         "name": plain(line.label),
         "x": [plain(x) if isinstance(x, str) else x for x in line.x],
-        "y": list(line.y),
+        "y": [None if positive and y is not None and y <= 0 else y for y in line.y],
         "customdata": [_hover(plot, line, x, y) for x, y in zip(line.x, line.y, strict=True)],
         "hovertemplate": _HOVER,
         **(marks if plot.bars else {"mode": mode} | (marks if line.points else drawn)),

@@ -95,15 +95,25 @@ def _deployment(text: str) -> Deployment | None:
 
 def of_deployment(deployment: Deployment) -> Facts:
     """What is known of a deployment: its accelerators, site and price, and its model where the shape is known."""
-    bits = _BITS.get(deployment.precision.strip().lower().replace("-", ""))
-    shape = shapes.named(deployment.endpoint.model)
-    facts: Facts = {"weight_bits": bits, "usd_per_hour": deployment.usd_per_hour}
-    facts |= _of_model(shape) if shape else {}
+    facts = of_serving(
+        deployment.endpoint.model,
+        deployment.precision,
+        deployment.accelerator,
+        deployment.accelerator_count,
+        deployment.replicas,
+    )
     facts |= _of_site(deployment.site) if deployment.site else {}
-    if deployment.accelerator:
-        replicas = max(deployment.replicas, 1)
-        facts |= _of_accelerator(deployment.accelerator, bits)
-        facts["accelerators"] = max(deployment.accelerator_count // replicas, 1)
+    return facts | {"usd_per_hour": deployment.usd_per_hour}
+
+
+def of_serving(model: str, precision: str, accelerator: Accelerator | None, count: int, replicas: int) -> Facts:
+    """The shape of the model and the accelerators of one copy of it."""
+    bits = _BITS.get(precision.strip().lower().replace("-", ""))
+    shape = shapes.named(model)
+    facts: Facts = {"weight_bits": bits} | (_of_model(shape) if shape else {})
+    if accelerator:
+        facts |= _of_accelerator(accelerator, bits)
+        facts["accelerators"] = max(count // max(replicas, 1), 1)
     return facts
 
 

@@ -49,11 +49,12 @@ def refuse(field: str, problem: str, fix: str) -> Refused:
 
 @dataclass(frozen=True)
 class Axis:
-    """``better`` is "lower", "higher" or nothing."""
+    """``better`` is "lower", "higher" or nothing. ``from_zero``: false where only differences matter."""
 
     label: str
     unit: str = ""
     better: str = ""
+    from_zero: bool = True
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _no_plots(inputs: Any, outputs: Any) -> tuple[Plot, ...]:
 class Calculator(Generic[I, O]):
     """``formula``: lines in which ``_x`` lowers and ``^x`` raises a word or a bracket. ``symbols`` explains those that
     belong to no input. ``subject`` is the heading under which it is listed. ``plots`` gives as many, under the same
-    titles, whatever the inputs.
+    titles, whatever the inputs. ``files``: whether its page takes model files.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Calculator(Generic[I, O]):
     assumptions: tuple[str, ...] = ()
     symbols: Mapping[str, str] = field(default_factory=dict)
     plots: Callable[[I, O], tuple[Plot, ...]] = _no_plots
+    files: bool = False
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:

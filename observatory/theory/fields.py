@@ -6,7 +6,7 @@ output is a number, text, a switch, None, or a table: a tuple of another datacla
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -22,7 +22,9 @@ _LOG_FROM = 100.0
 
 @dataclass(frozen=True)
 class Input:
-    """One input as declared. ``low`` and ``high`` are allowed values; a text may have at most ``high`` characters."""
+    """One input as declared. ``low`` and ``high`` are allowed values; a text may have at most ``high`` characters.
+    ``suggestions`` gives texts to choose from; others are allowed.
+    """
 
     label: str
     help: str
@@ -31,6 +33,7 @@ class Input:
     low: float | None = None
     high: float | None = None
     group: str = ""
+    suggestions: Callable[[], tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,18 @@ def switch(default: bool, label: str, help: str, *, group: str = "") -> Any:
     return dataclasses.field(default=default, metadata={"about": Input(label, help, group=group)})
 
 
-def text(default: str, label: str, help: str, *, longest: int = 200, group: str = "") -> Any:
+def text(
+    default: str,
+    label: str,
+    help: str,
+    *,
+    longest: int = 200,
+    group: str = "",
+    suggestions: Callable[[], tuple[str, ...]] | None = None,
+) -> Any:
     """One line of text."""
-    return dataclasses.field(default=default, metadata={"about": Input(label, help, high=longest, group=group)})
+    about = Input(label, help, high=longest, group=group, suggestions=suggestions)
+    return dataclasses.field(default=default, metadata={"about": about})
 
 
 def series(
@@ -208,8 +220,8 @@ def worded(value: Any, about: Output) -> str:
     if isinstance(value, str):
         return str(value)
     found = float(value)
-    if isinstance(value, int) and about.decimals is None and abs(value) < 10_000:
-        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}".replace(",", "\u2009")
     if about.decimals is None or 0 < abs(found) < 10.0 ** (1 - about.decimals):
         return significant(found)
     return f"{found:,.{about.decimals}f}".replace(",", "\u2009")

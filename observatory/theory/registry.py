@@ -2,7 +2,20 @@
 
 from typing import Any
 
-from observatory.theory import speculation
+from observatory.theory import (
+    caching,
+    decode,
+    device,
+    disaggregation,
+    mixture,
+    parallel,
+    prefill,
+    quantization,
+    roofline,
+    routing,
+    smaller,
+    speculation,
+)
 from observatory.theory.accounts.calculators import (
     api_cost,
     break_even,
@@ -20,7 +33,21 @@ from observatory.theory.accounts.calculators import (
 from observatory.theory.calculator import Calculator
 
 #: What techniques of serving can gain.
-TECHNIQUES: tuple[Calculator[Any, Any], ...] = (speculation.SPECULATIVE,)
+TECHNIQUES: tuple[Calculator[Any, Any], ...] = (
+    decode.DECODE_LIMIT,
+    prefill.PREFILL,
+    roofline.ROOFLINE,
+    caching.KV_CACHE,
+    caching.PREFIX_CACHE,
+    speculation.SPECULATIVE,
+    quantization.QUANTIZATION,
+    smaller.SMALLER,
+    mixture.MOE,
+    routing.ROUTING,
+    parallel.PARALLEL,
+    disaggregation.DISAGGREGATION,
+    device.ON_DEVICE,
+)
 
 #: Cost, energy and carbon.
 ACCOUNTS: tuple[Calculator[Any, Any], ...] = (

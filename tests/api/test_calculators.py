@@ -43,7 +43,7 @@ def test_an_answer_is_as_the_command_line_gives_it(as_user: Caller) -> None:
         ("acceptance=", "acceptance", "Give a number from 0 to 1."),
         ("drafted=1e999", "drafted", "too large"),
         ("drafted=2.5", "drafted", "Give a whole number from 0 to 32 tok."),
-        ("acceptence=1", "acceptence", "Write acceptance."),
+        ("acceptence=1", "acceptence", "known are acceptance, batch"),
         ("drafted=1&drafted=2", "drafted", "Give it once."),
     ],
 )

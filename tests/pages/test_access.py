@@ -22,6 +22,7 @@ STAFF_ONLY = {
     "hardware-price",
     "welcome-probe",
     "welcome-start",
+    "theory-upload",
 }
 POSTS = {
     "endpoint-probe",
@@ -34,6 +35,7 @@ POSTS = {
     "schedule-toggle",
     "schedule-delete",
     "token-revoke",
+    "theory-upload",
 }
 
 

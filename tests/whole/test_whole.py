@@ -77,7 +77,7 @@ def test_a_browser_walks_from_the_first_run_guide_to_a_compared_pair(installatio
         log_in(page, installation)
         page.goto("/runs")
         for number in (first, second):
-            page.check(f"input[type=checkbox][value='{number}']")
+            page.check(f"input[name=run][value='{number}']")
         page.click("button:has-text('Compare')")
         page.wait_for_url("**/compare*")
         page.wait_for_selector("[data-drawn]")
