@@ -33,7 +33,7 @@ class Command(BaseCommand):
 def _line(outcome: Outcome) -> str:
     case = outcome.case
     expected = case.expected or "unknown"
-    got = "unknown" if outcome.got is None else outcome.got
+    got = outcome.words or ("unknown" if outcome.got is None else outcome.got)
     if outcome.passed and not outcome.difference:
         return f"green  {case.id}: {expected} {case.unit}".rstrip()
     off = f", off by {outcome.difference:.2g}" if outcome.difference is not None else ""
