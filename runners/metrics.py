@@ -182,7 +182,15 @@ METRICS: tuple[Metric, ...] = (
         "Energy per query",
         "Wh",
         Better.LOWER,
-        "IT energy of the window / good requests that it served. The ledger names the layers inside.",
+        "Mean: IT energy of the window / good requests that it served. The ledger names the layers inside.",
+    ),
+    _rate(
+        "wh_per_query_median",
+        "Energy per query, median",
+        "Wh",
+        Better.LOWER,
+        "IT energy of the median request. The window's energy is measured; how it divides among requests is modelled: "
+        "idle power by time in flight, the rest by prompt and output tokens at coefficients fitted to this run.",
     ),
     _rate(
         "j_per_output_token",

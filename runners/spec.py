@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+from runners.budget import Budget, complaint
 from runners.request_fields import body_complaint, header_complaint, key_header_complaint
 
 SPEC_VERSION = 1
@@ -168,6 +169,7 @@ class RunSpec:
     timeouts: Timeouts = field(default_factory=Timeouts)
     power: Power = field(default_factory=Power)
     account: Account = field(default_factory=Account)
+    budget: Budget = field(default_factory=Budget)
     salt: str = ""
     version: int = SPEC_VERSION
 
@@ -189,6 +191,21 @@ class RunSpec:
 _MAX_IMAGES, _MAX_IMAGE_PX, _MAX_CHOICES = 64, 8192, 128
 
 
+def _check_budget(spec: RunSpec) -> None:
+    """A run whose worst case is unknown or too dear is refused wherever its specification is read."""
+    load, workload = spec.load, spec.workload
+    trouble = complaint(
+        spec.budget,
+        stages=len(load.levels),
+        requests=load.requests,
+        warmup_s=load.warmup_s,
+        input_tokens=workload.input_tokens,
+        output_tokens=workload.output_tokens,
+    )
+    if trouble:
+        raise SpecError(trouble)
+
+
 def _check(spec: RunSpec) -> None:
     if spec.version != SPEC_VERSION:
         raise SpecError(f"version: {spec.version} is not known here; this is version {SPEC_VERSION}")
@@ -205,6 +222,7 @@ def _check(spec: RunSpec) -> None:
         raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
         raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
+    _check_budget(spec)
 
 
 def _check_target(target: Target) -> None:
@@ -221,9 +239,9 @@ def _check_target(target: Target) -> None:
         "api_key_header": key_header_complaint(target.api_key_header) if target.api_key_header else None,
         "extra_body": body_complaint(target.extra_body),
     } | {f"extra_headers.{name}": header_complaint(name, value) for name, value in target.extra_headers.items()}
-    for name, complaint in complaints.items():
-        if complaint:
-            raise SpecError(f"target.{name}: {complaint}")
+    for name, trouble in complaints.items():
+        if trouble:
+            raise SpecError(f"target.{name}: {trouble}")
 
 
 def _check_workload(workload: Workload) -> None:

@@ -309,39 +309,6 @@ def _stated(stage: StagePoint, metric: str, statistic: str, unit: str) -> str:
     return "–" if mean is None else f"too few (n={mean.n})"
 
 
-def ledger_bars(ledger: Mapping[str, Any]) -> Chart:
-    """A bar a layer of the energy ledger, with its bounds; hatched where it is modelled or assumed."""
-    layers = [layer for layer in ledger["layers"] if layer.get("energy_j") is not None]
-    energies = [layer["energy_j"] for layer in layers]
-    trace = {
-        "type": "bar",
-        "orientation": "h",
-        "x": energies,
-        "y": [plain(layer["label"]) + (",<br>within the above" if _idle(layer) else "") for layer in layers],
-        "width": 0.6,
-        "marker": {
-            "color": [GREY if _idle(layer) else colour(index) for index, layer in enumerate(layers)],
-            "pattern": {"shape": ["" if layer["mark"] == "measured" else "/" for layer in layers], "solidity": 0.4},
-        },
-        "error_x": _whiskers(energies, [(layer.get("low_j"), layer.get("high_j")) for layer in layers]),
-        "customdata": [
-            f"{plain(layer['label'])}<br>{shown(layer['energy_j'], 'J')}"
-            f"{_between((layer.get('low_j'), layer.get('high_j')))}<br>{plain(layer['mark'])}, {plain(layer['source'])}"
-            for layer in layers
-        ],
-        "hovertemplate": _HOVER,
-    }
-    rows = [[layer["label"], shown(layer["energy_j"], "J"), layer["mark"]] for layer in layers]
-    y = axis("", autorange="reversed")
-    drawn = layout(axis("Energy, J, lower is better"), y, height=90 + 44 * len(layers))
-    note = "Hatched: modelled or assumed." if any(layer["mark"] != "measured" for layer in layers) else ""
-    return Chart({"data": [trace], "layout": drawn}, ("Layer", "Energy", "Mark"), rows, note)
-
-
-def _idle(layer: Mapping[str, Any]) -> bool:
-    return layer.get("layer") == "idle"
-
-
 #: Traces of the live chart: the key of a progress point, label, unit, direction.
 LIVE = (
     ("output_tokens_per_s", "Output", "tok/s", "higher is better"),

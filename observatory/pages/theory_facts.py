@@ -132,7 +132,7 @@ def _of_accelerator(accelerator: Accelerator, bits: float | None) -> Facts:
 
 
 def _of_site(site: Site) -> Facts:
-    return {name: getattr(site, name) for name in sorted(_OF_SITE)}
+    return {name: getattr(site.current, name) for name in sorted(_OF_SITE)}
 
 
 def _of_model(shape: shapes.Shape) -> Facts:

@@ -16,6 +16,20 @@ from observatory.theory import (
     smaller,
     speculation,
 )
+from observatory.theory.accounts.calculators import (
+    api_cost,
+    break_even,
+    counters,
+    duty_cycle,
+    electricity_cost,
+    energy_ledger,
+    environment,
+    gpu_cost,
+    gpu_share,
+    modelled,
+    price_trend,
+    speculative_energy,
+)
 from observatory.theory.calculator import Calculator
 
 #: What techniques of serving can gain.
@@ -36,7 +50,24 @@ TECHNIQUES: tuple[Calculator[Any, Any], ...] = (
 )
 
 #: Cost, energy and carbon.
-ACCOUNTS: tuple[Calculator[Any, Any], ...] = ()
+ACCOUNTS: tuple[Calculator[Any, Any], ...] = (
+    gpu_cost.GPU_COST,
+    gpu_share.GPU_SHARE,
+    api_cost.API_COST,
+    break_even.BREAK_EVEN,
+    electricity_cost.ELECTRICITY_COST,
+    price_trend.PRICE_TREND,
+    energy_ledger.ENERGY_LEDGER,
+    duty_cycle.DUTY_CYCLE,
+    electricity_cost.TOKENS_PER_MW,
+    speculative_energy.SPECULATIVE_ENERGY,
+    counters.COUNTER_DELTA,
+    counters.INTEGRATE,
+    modelled.ECOLOGITS,
+    environment.CARBON,
+    environment.WATER,
+    environment.EMBODIED,
+)
 
 CALCULATORS = TECHNIQUES + ACCOUNTS
 BY_NAME = {calculator.name: calculator for calculator in CALCULATORS}

@@ -29,10 +29,13 @@ _REFUSALS_BEFORE_GIVING_UP = 20
 
 
 class Engine:
-    """Drives one destination. Use one per run; ``drive`` once per stage."""
+    """Drives one destination. Use one per run; ``drive`` once per stage. Set ``resend`` to False where each request
+    costs money: one whose kept connection died is then not sent again.
+    """
 
     def __init__(self, destination: Destination, timeouts: Timeouts, on_finished: Callable[[Exchange], None]) -> None:
         self.clock = KernelClock()
+        self.resend = True
         self.stop_reason = ""
         self.in_flight = 0
         self.read_delays_ns: deque[int] = deque(maxlen=_DELAYS_KEPT)
@@ -272,7 +275,7 @@ class Engine:
     def _closed(self, connection: Connection, exchange: Exchange) -> None:
         response = exchange.response
         if not response.reads:
-            if connection.reused and not exchange.retried:
+            if self._may_resend(connection, exchange):
                 self._retry(connection, exchange)
                 return
             self._finish(
@@ -294,12 +297,15 @@ class Engine:
     def _broken(self, connection: Connection, exchange: Exchange | None, error: Exception) -> None:
         if exchange is None:
             self._drop(connection)
-        elif not exchange.response.reads and connection.reused and not exchange.retried:
+        elif not exchange.response.reads and self._may_resend(connection, exchange):
             self._retry(connection, exchange)
         elif isinstance(error, TransportError):
             self._finish(connection, exchange, error.outcome, error.detail)
         else:
             self._finish(connection, exchange, Outcome.RESET, "the connection was reset")
+
+    def _may_resend(self, connection: Connection, exchange: Exchange) -> bool:
+        return self.resend and connection.reused and not exchange.retried
 
     def _retry(self, connection: Connection, exchange: Exchange) -> None:
         """A kept connection died before any byte of the answer: once more on a fresh one; the clock goes on."""
