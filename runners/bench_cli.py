@@ -185,6 +185,7 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
             raise SpecError(f"--spec: {args.spec} is not JSON ({error})") from None
     if not args.url:
         raise SpecError("--url: say which endpoint to measure, such as --url http://localhost:8000")
+    given = "given on the command line"
     return RunSpec(
         target=_target_of(args),
         workload=_workload_of(args),
@@ -192,7 +193,7 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         slo=args.slo,
         timeouts=Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout),
         power=Power(args.power, args.idle),
-        account=Account(args.usd_per_hour, "", args.pue, "entered by hand" if args.pue else ""),
+        account=Account(args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else ""),
         budget=Budget(args.max_usd, *(args.usd_per_mtok or (None, None))),
     )
 
