@@ -146,8 +146,8 @@ METRICS: tuple[Metric, ...] = (
         "Input throughput",
         "tok/s",
         Better.HIGHER,
-        "Prompt tokens of good requests, by the share of their time to the first token inside the window, per second of "
-        "window.",
+        "Prompt tokens of good requests, by the share of their time to the first token inside the window, per second "
+        "of window.",
     ),
     _rate("total_tokens_per_s", "Total throughput", "tok/s", Better.HIGHER, "Input plus output throughput."),
     _rate(
