@@ -22,6 +22,7 @@ from runners.address import AddressError, ResolveError
 from runners.environment import environment
 from runners.load.calibrate import Calibration, calibrate
 from runners.load.check import Asker, Checked, Needs, Unusable, check
+from runners.load.energy_use import add_medians
 from runners.load.engine import Engine
 from runners.load.judgement import Client, reason
 from runners.load.plan import StagePlan, fixed_stages
@@ -162,6 +163,7 @@ class Bench:
 
     def _drive(self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler) -> None:
         engine = self._engine = Engine(where, self.spec.timeouts, recorder.take)
+        engine.resend = self.spec.budget.max_usd is None
         recorder.on_write_error = lambda: engine.stop("write_error")
         if self._stop:
             engine.stop(self._stop)
@@ -288,6 +290,10 @@ class Bench:
                 idle_w=idle_w,
             )
 
+        def energy_of(start_ns: int, end_ns: int) -> float | None:
+            mean_w = mean_power_w(samples, start_ns, end_ns, description=power)
+            return None if mean_w is None else mean_w * (end_ns - start_ns) / 1e9
+
         template_tokens = checked.fit.overhead_tokens if checked.fit.checked else None
         stages = [
             summarise_stage(
@@ -295,6 +301,7 @@ class Bench:
             )
             for stage, client in self._stages
         ]
+        attribution = add_medians(rows, stages, energy_of, idle_w)
         engine, version, _ = identify(where, checked.requests.headers)
         return summarise(
             rows,
@@ -316,6 +323,7 @@ class Bench:
                 "engine_version": version,
                 "omitted_fields": sorted(checked.requests.omit),
             },
+            attribution=attribution,
             power={**power, "idle_w": idle_w, "idle_mark": power["mark"] if idle_w is not None else None},
         )
 

@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 
 from runners.bench import Bench, Exit, write_failure
-from runners.bench_options import add_load, add_workload, load_of, workload_of
+from runners.bench_options import add_load, add_workload, load_of, numbers, workload_of
+from runners.budget import Budget
 from runners.load.report import table
 from runners.progress import BarProgress, JsonProgress
 from runners.spec import Account, Dialect, Power, RunSpec, Slo, SpecError, Target, Timeouts
@@ -57,6 +58,10 @@ def _add_accounts(group: Any) -> None:
     group.add_argument("--power", default="auto", help="auto, none, nvml, rapl or estimate")
     group.add_argument("--idle", type=float, default=3.0, metavar="S", help="seconds of idle power read at the start")
     group.add_argument("--usd-per-hour", type=float, help="price of the deployment: gives cost per million tokens")
+    group.add_argument("--max-usd", type=float, help="refuse to start a run that may cost more at an API")
+    group.add_argument(
+        "--usd-per-mtok", type=_price, metavar="IN,OUT", help="what the API charges per million tokens, for --max-usd"
+    )
     group.add_argument("--pue", type=float, help="facility overhead factor: gives energy with overhead")
     group.add_argument("--connect-timeout", type=float, default=Timeouts.connect_s, metavar="S")
     group.add_argument("--first-byte-timeout", type=float, default=Timeouts.first_byte_s, metavar="S")
@@ -77,6 +82,13 @@ def _body_field(text: str) -> tuple[str, Any]:
         return name, orjson.loads(value)
     except orjson.JSONDecodeError:
         raise argparse.ArgumentTypeError(f"{value!r} is not JSON; put texts in quotes: {name}='\"text\"'") from None
+
+
+def _price(text: str) -> tuple[float, float]:
+    prices = numbers(text)
+    if len(prices) != 2 or min(prices) < 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: write the price of input and of output, such as 0.5,2")
+    return prices[0], prices[1]
 
 
 def _slo(text: str) -> Slo:
@@ -103,6 +115,7 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
             raise SpecError(f"--spec: {args.spec} is not JSON ({error})") from None
     if not args.url:
         raise SpecError("--url: say which endpoint to measure, such as --url http://localhost:8000")
+    given = "given on the command line"
     return RunSpec(
         target=_target_of(args),
         workload=workload_of(args),
@@ -110,7 +123,8 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         slo=args.slo,
         timeouts=Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout),
         power=Power(args.power, args.idle),
-        account=Account(args.usd_per_hour, "", args.pue, "entered by hand" if args.pue else ""),
+        account=Account(args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else ""),
+        budget=Budget(args.max_usd, *(args.usd_per_mtok or (None, None))),
     )
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import ceil, log
 
 from runners.strict_json import SpecError
 
@@ -39,6 +40,16 @@ class Search:
     share: float = 0.95
     tolerance: float = 0.1
     max_stages: int = 16
+
+    @property
+    def least_requests(self) -> int:
+        """The sample in which ``share`` can be confirmed, with 95 % confidence, when every request met the SLO."""
+        return ceil(log(0.05) / log(self.share))
+
+    @property
+    def confirm_requests(self) -> int:
+        """What a confirmation sends at least: some of them may fail."""
+        return int(1.5 * self.least_requests) + 1
 
 
 @dataclass(frozen=True)

@@ -142,6 +142,11 @@ def length_complaint(tokens: Tokens, most: int) -> str | None:
     return None
 
 
+def most_tokens(tokens: Tokens) -> int | None:
+    """The most that can be drawn; None without a bound."""
+    return tokens if isinstance(tokens, int) else tokens.high
+
+
 def source_complaint(source: Source, input_tokens: Tokens) -> tuple[str, str] | None:
     """(field, what must be put right), None when nothing must."""
     match source:

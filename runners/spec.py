@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+from runners.budget import Budget, complaint
 from runners.loads import Arrivals, Goal, Load, Search, check_load
 from runners.request_fields import body_complaint, header_complaint, key_header_complaint
 from runners.sources import (
@@ -15,11 +16,13 @@ from runners.sources import (
     MAX_OUTPUT_TOKENS,
     Agents,
     Conversations,
+    Prefixes,
     Source,
     Synthetic,
     Tokens,
     Trace,
     length_complaint,
+    most_tokens,
     source_complaint,
 )
 from runners.strict_json import SpecError, build
@@ -158,6 +161,7 @@ class RunSpec:
     timeouts: Timeouts = field(default_factory=Timeouts)
     power: Power = field(default_factory=Power)
     account: Account = field(default_factory=Account)
+    budget: Budget = field(default_factory=Budget)
     salt: str = ""
     version: int = SPEC_VERSION
 
@@ -179,6 +183,30 @@ class RunSpec:
 _MAX_IMAGES, _MAX_IMAGE_PX, _MAX_CHOICES = 64, 8192, 128
 
 
+def _check_budget(spec: RunSpec) -> None:
+    """A run whose worst case is unknown or too dear is refused wherever its specification is read."""
+    if spec.budget.max_usd is None:
+        return
+    load, workload = spec.load, spec.workload
+    lengths = [most_tokens(tokens) for tokens in (workload.input_tokens, *workload.input_sweep)]
+    output = most_tokens(workload.output_tokens)
+    if not isinstance(workload.source, Synthetic | Prefixes) or output is None or None in lengths:
+        raise SpecError(
+            "workload: for an API that charges by the token send made-up prompts (synthetic, prefixes) of bounded "
+            "length: give each length that varies a high"
+        )
+    trouble = complaint(
+        spec.budget,
+        stages=load.search.max_stages if load.search else load.repeats * len(workload.input_sweep or load.levels),
+        requests=load.requests and max(load.requests, load.search.confirm_requests if load.search else 0),
+        warmup_s=load.warmup_s + load.cooldown_s,
+        input_tokens=max(tokens for tokens in lengths if tokens is not None),
+        output_tokens=output * workload.choices,
+    )
+    if trouble:
+        raise SpecError(trouble)
+
+
 def _check(spec: RunSpec) -> None:
     if spec.version != SPEC_VERSION:
         raise SpecError(f"version: {spec.version} is not known here; this is version {SPEC_VERSION}")
@@ -196,6 +224,7 @@ def _check(spec: RunSpec) -> None:
         raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
         raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
+    _check_budget(spec)
 
 
 def _check_target(target: Target) -> None:
@@ -212,9 +241,9 @@ def _check_target(target: Target) -> None:
         "api_key_header": key_header_complaint(target.api_key_header) if target.api_key_header else None,
         "extra_body": body_complaint(target.extra_body),
     } | {f"extra_headers.{name}": header_complaint(name, value) for name, value in target.extra_headers.items()}
-    for name, complaint in complaints.items():
-        if complaint:
-            raise SpecError(f"target.{name}: {complaint}")
+    for name, trouble in complaints.items():
+        if trouble:
+            raise SpecError(f"target.{name}: {trouble}")
 
 
 def _check_workload(workload: Workload) -> None:

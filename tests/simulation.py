@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from runners.load.energy_use import add_medians
 from runners.load.judgement import Client
 from runners.load.plan import fixed_stages
 from runners.load.records import SCHEMA
@@ -14,7 +15,7 @@ from runners.load.rows import Window
 from runners.load.summary import summarise_stage
 from runners.metrics import Mark
 from runners.power.devices import Device, Layer
-from runners.power.energy import window_ledger
+from runners.power.energy import mean_power_w, window_ledger
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.spec import Account, Load, RunSpec, Slo, Target, Workload
 
@@ -175,7 +176,7 @@ def stage_summaries(plan: Plan, spec: RunSpec, rows: pa.Table, power: pa.Table) 
         )
 
     busy = {level: 0.97 if level in plan.client_limited else 0.2 for level in plan.levels}
-    return [
+    stages = [
         summarise_stage(
             rows,
             stage,
@@ -185,6 +186,13 @@ def stage_summaries(plan: Plan, spec: RunSpec, rows: pa.Table, power: pa.Table) 
         )
         for stage in fixed_stages(spec)
     ]
+
+    def energy_of(start_ns: int, end_ns: int) -> float | None:
+        mean_w = mean_power_w(power, start_ns, end_ns, description=facts)
+        return None if mean_w is None else mean_w * (end_ns - start_ns) / NS
+
+    add_medians(rows, stages, energy_of, facts["idle_w"])
+    return stages
 
 
 def progress_series(plan: Plan, fraction: float) -> list[dict[str, Any]]:

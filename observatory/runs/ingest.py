@@ -4,6 +4,7 @@ import logging
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from observatory.runs import plain, spool, states
+from observatory.runs import money, plain, spool, states
 from observatory.runs.models import Measurement, Run, Stage
 from runners.load.judgement import reason
 from runners.load.records import read_spool, write_parquet
@@ -43,6 +44,7 @@ class Results:
     requests_file: str = ""
     power_file: str = ""
     fault: str = ""
+    settled_usd: Decimal | None = None
 
 
 def collect(run: Run, directory: Path, secret: str = "") -> Results:
@@ -50,15 +52,19 @@ def collect(run: Run, directory: Path, secret: str = "") -> Results:
     requests = _table(directory, "requests")
     power = _table(directory, "power")
     summary = _summary(run, directory, requests, secret)
+    settled = money.settled(run, requests)
     try:
         return Results(
             summary,
+            settled_usd=settled,
             requests_file=_store(run, requests, "requests.parquet", secret),
             power_file=_store(run, power, "power.parquet", secret),
         )
     except OSError as error:
         logger.exception("run %s: the raw rows could not be stored", run.pk)
-        return Results(summary, fault=f"The raw rows could not be stored: {error.strerror or error}.")
+        return Results(
+            summary, settled_usd=settled, fault=f"The raw rows could not be stored: {error.strerror or error}."
+        )
 
 
 def _table(directory: Path, name: str) -> pa.Table | None:
@@ -135,6 +141,7 @@ def close(run: Run, ending: Ending, results: Results, end: Callable[..., bool] =
             definitions_version=summary.get("definitions_version"),
             requests_file=results.requests_file,
             power_file=results.power_file,
+            settled_usd=results.settled_usd,
         )
         if ended:
             store_stages(run, summary)

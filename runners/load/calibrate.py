@@ -146,13 +146,6 @@ def _in_ms(values_ns: list[int]) -> dict[str, Any] | None:
     return distribution(np.array(values_ns, dtype=np.float64) / 1e6)
 
 
-def usual_error_ms(error: dict[str, Any] | None) -> float:
-    """What one in twenty stamps exceeds, or half of them where there are too few to say; 0 when nothing is known."""
-    if error is None:
-        return 0.0
-    return float(next(error[name] for name in ("p95", "p50", "mean") if error[name] is not None))
-
-
 # command line
 
 

@@ -22,16 +22,20 @@ _ONLY_READABLE = select.EPOLLIN
 _READABLE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLERR | select.EPOLLHUP
 _SCAN_EVERY_NS = 50_000_000
 _MAX_WAITING = 2_048
+_MAX_WAITING_BYTES = 16_000_000
 _DELAYS_KEPT = 65_536
 _IDLE_WAIT_S = 0.05
 _REFUSALS_BEFORE_GIVING_UP = 20
 
 
 class Engine:
-    """Drives one destination. Use one per run; ``drive`` once per stage."""
+    """Drives one destination. Use one per run; ``drive`` once per stage. Set ``resend`` to False where each request
+    costs money: one whose kept connection died is then not sent again.
+    """
 
     def __init__(self, destination: Destination, timeouts: Timeouts, on_finished: Callable[[Exchange], None]) -> None:
         self.clock = KernelClock()
+        self.resend = True
         self.stop_reason = ""
         self.in_flight = 0
         self.read_delays_ns: deque[int] = deque(maxlen=_DELAYS_KEPT)
@@ -45,6 +49,7 @@ class Engine:
         self._connections: dict[int, Connection] = {}
         self._idle: list[Connection] = []
         self._finished: deque[Exchange] = deque()
+        self._waiting_bytes = 0
         self._refusals = 0
         self._next_scan_ns = 0
 
@@ -69,7 +74,7 @@ class Engine:
         self.read_delays_ns.clear()
         self._loop(pacing, next_exchange, round(drain_s * 1e9), on_tick)
         while self._finished:
-            self._on_finished(self._finished.popleft())
+            self._hand_over()
 
     def close(self) -> None:
         for connection in list(self._connections.values()):
@@ -128,9 +133,14 @@ class Engine:
                 self._read(connection)
             else:
                 self._serve(connection, mask)
-        if waiting and (not events or waiting > _MAX_WAITING):
-            self._on_finished(self._finished.popleft())
+        if waiting and (not events or waiting > _MAX_WAITING or self._waiting_bytes > _MAX_WAITING_BYTES):
+            self._hand_over()
         return monotonic_ns() if events or waiting else now
+
+    def _hand_over(self) -> None:
+        exchange = self._finished.popleft()
+        self._waiting_bytes -= exchange.response.bytes_in
+        self._on_finished(exchange)
 
     def _serve(self, connection: Connection, mask: int) -> None:
         if not connection.open:
@@ -267,7 +277,7 @@ class Engine:
     def _closed(self, connection: Connection, exchange: Exchange) -> None:
         response = exchange.response
         if not response.reads:
-            if connection.reused and not exchange.retried:
+            if self._may_resend(connection, exchange):
                 self._retry(connection, exchange)
                 return
             self._finish(
@@ -289,12 +299,15 @@ class Engine:
     def _broken(self, connection: Connection, exchange: Exchange | None, error: Exception) -> None:
         if exchange is None:
             self._drop(connection)
-        elif not exchange.response.reads and connection.reused and not exchange.retried:
+        elif not exchange.response.reads and self._may_resend(connection, exchange):
             self._retry(connection, exchange)
         elif isinstance(error, TransportError):
             self._finish(connection, exchange, error.outcome, error.detail)
         else:
             self._finish(connection, exchange, Outcome.RESET, "the connection was reset")
+
+    def _may_resend(self, connection: Connection, exchange: Exchange) -> bool:
+        return self.resend and connection.reused and not exchange.retried
 
     def _retry(self, connection: Connection, exchange: Exchange) -> None:
         """A kept connection died before any byte of the answer: once more on a fresh one; the clock goes on."""
@@ -318,6 +331,7 @@ class Engine:
         exchange.connection = None
         self.in_flight -= 1
         self._finished.append(exchange)
+        self._waiting_bytes += exchange.response.bytes_in
         self._give_up_when_pointless(exchange)
 
     def _give_up_when_pointless(self, exchange: Exchange) -> None:

@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from runners.load.calibrate import Calibration, usual_error_ms
+from runners.load.calibrate import Calibration
 from runners.load.lengthclasses import LengthClass
 from runners.load.outcomes import HELP, Outcome
 from runners.load.plan import StagePlan
 from runners.load.prefixcache import CacheUse
-from runners.load.rows import StageRows, Window
+from runners.load.rows import MISSING, StageRows, Window
+from runners.load.statistics import distribution, usual
+from runners.metrics import BY_KEY
 from runners.sources import Agents
 from runners.spec import Arrivals, RunSpec
 
@@ -19,6 +21,7 @@ SAME_READ_LIMIT = 0.5
 
 _MAX_FAILURE_SHARE = 0.05
 _BUSY_LIMIT = 0.9
+_BUSY_MIN_S = 1.0
 _LAG_FLOOR_MS = 10.0
 _LAG_SHARE_OF_TTFT = 0.1
 _ERROR_FLOOR_MS = 2.0
@@ -86,8 +89,9 @@ def verdict(reasons: list[dict[str, str]], client: Client | None) -> str:
 def reasons_of(seen: Seen, client: Client | None) -> list[dict[str, str]]:
     return [
         *_failure_reasons(seen.rows, seen.counts, client),
-        *_client_reasons(seen.rows, seen.metrics, client),
+        *_client_reasons(seen.rows, seen.window, seen.metrics, client),
         *_load_reasons(seen),
+        *_token_reasons(seen.rows),
         *_prompt_reasons(seen),
         *_gap_reasons(seen.rows),
     ]
@@ -132,6 +136,18 @@ def _task_reasons(seen: Seen) -> list[dict[str, str]]:
     return [reason("tasks_cut", words)]
 
 
+def _token_reasons(rows: StageRows) -> list[dict[str, str]]:
+    asks_for_none = bool((rows.ints("asked_output_tokens")[rows.ok] == 0).all())
+    if asks_for_none or rows.all_known("output_tokens"):
+        return []
+    unknown, ok = int((rows.ints("output_tokens")[rows.ok] == MISSING).sum()), int(rows.ok.sum())
+    words = (
+        f"{unknown} of {ok} answers came without a token count: rates, energy and cost per token are left out; give a "
+        "tokenizer.json to have them counted"
+    )
+    return [reason("tokens_unknown", words)]
+
+
 def _prompt_reasons(seen: Seen) -> list[dict[str, str]]:
     reasons = [
         reason(
@@ -165,12 +181,21 @@ def _gap_reasons(rows: StageRows) -> list[dict[str, str]]:
 
 def _failure_reasons(rows: StageRows, counts: dict[str, int], client: Client | None) -> list[dict[str, str]]:
     planned, failed = counts["planned"], counts["failed"]
-    by_class = ", ".join(f"{name} {entry['count']}" for name, entry in failures(rows).items())
+    unended = (Outcome.CANCELLED, Outcome.NOT_SENT)
+    by_class = ", ".join(f"{name} {entry['count']}" for name, entry in failures(rows).items() if name not in unended)
     reasons = []
     if client and client.stop_reason and client.stop_reason not in ("interrupted", "cancelled"):
         words = HELP.get(Outcome(client.stop_reason), "") if client.stop_reason in set(Outcome) else ""
         reasons.append(reason("stopped", f"the stage was stopped: {client.stop_reason}. {words}".strip()))
-    if not counts["ok"]:
+    if not planned:
+        reasons.append(
+            reason(
+                "no_success",
+                "no request was sent after the warm-up: its requests held every slot until the stage ended; ask for a "
+                "duration longer than a request takes",
+            )
+        )
+    elif not counts["ok"]:
         reasons.append(
             reason("no_success", f"not one of {planned} planned requests ended well ({by_class or 'none sent'})")
         )
@@ -181,7 +206,9 @@ def _failure_reasons(rows: StageRows, counts: dict[str, int], client: Client | N
     return reasons
 
 
-def _client_reasons(rows: StageRows, metrics: dict[str, Any], client: Client | None) -> list[dict[str, str]]:
+def _client_reasons(
+    rows: StageRows, window: Window | None, metrics: dict[str, Any], client: Client | None
+) -> list[dict[str, str]]:
     reasons: list[dict[str, str]] = []
     if client is None:
         return reasons
@@ -189,12 +216,15 @@ def _client_reasons(rows: StageRows, metrics: dict[str, Any], client: Client | N
         reasons.append(reason("client_saturated", HELP[Outcome.CLIENT_SATURATED]))
     if client.capped:
         reasons.append(reason("client_capped", "max_in_flight was reached: requests waited at the client"))
-    if client.busy_share is not None and client.busy_share > _BUSY_LIMIT:
+    long_enough = window is not None and window.seconds >= _BUSY_MIN_S
+    if long_enough and client.busy_share is not None and client.busy_share > _BUSY_LIMIT:
         reasons.append(reason("client_busy", f"the load generator was busy {client.busy_share:.0%} of the time"))
     reasons += _calibration_reasons(metrics, client.calibration)
-    late_ms, ttft = _late_ms(rows), metrics.get("ttft_ms")
-    if ttft and late_ms > max(_LAG_FLOOR_MS, _LAG_SHARE_OF_TTFT * ttft["mean"]):
-        reasons.append(reason("client_lag", f"1 % of the requests were sent {late_ms:.1f} ms or more later than due"))
+    late, ttft = usual(_own_lag_ms(rows)), metrics.get("ttft_ms")
+    if late and ttft and late.ms > max(_LAG_FLOOR_MS, _LAG_SHARE_OF_TTFT * ttft["mean"]):
+        reasons.append(
+            reason("client_lag", f"{late.share} of the requests were sent {late.ms:.1f} ms or more later than due")
+        )
     return reasons
 
 
@@ -202,22 +232,23 @@ def _calibration_reasons(metrics: dict[str, Any], calibration: Calibration | Non
     """Against the reference server at the same load the client erred by more than what was measured allows."""
     if calibration is None:
         return []
-    held = f"this machine can hold about {calibration.sustainable_events_per_s:.0f} events/s"
     reasons = []
     for key, error, share in (
         ("ttft_ms", calibration.ttft_error_ms, _TTFT_ERROR_SHARE),
         ("tpot_ms", calibration.event_error_ms, _EVENT_ERROR_SHARE),
     ):
-        error_ms = usual_error_ms(error)
-        measured = metrics.get(key)
-        if measured and error_ms > max(_ERROR_FLOOR_MS, share * measured["mean"]):
-            words = f"the client's own error at this load is {error_ms:.1f} ms on {measured['mean']:.1f} ms; {held}"
+        found, measured = usual(error), metrics.get(key)
+        if found and measured and found.ms > max(_ERROR_FLOOR_MS, share * measured["mean"]):
+            words = (
+                f"in the calibration before the run {found.share} of the stamps were {found.ms:.1f} ms late or more, "
+                f"beside a {BY_KEY[key].label} of {measured['mean']:.1f} ms: the load machine was busy with something "
+                f"else. Free it or repeat; it can hold about {calibration.sustainable_events_per_s:.0f} events/s"
+            )
             reasons.append(reason("client_error", words))
     return reasons
 
 
-def _late_ms(rows: StageRows) -> float:
-    """99th percentile of the lag that the client itself caused: the time to connect is the network's and not in it."""
+def _own_lag_ms(rows: StageRows) -> dict[str, Any] | None:
+    """The lag that the client itself caused: the time to connect is the network's and not in it."""
     lag_ms, at = rows.between_ms("due_ns", "sent_ns", within=rows.measured)
-    own_ms = lag_ms - np.maximum(rows.ints("connect_ns")[at], 0) / 1e6
-    return float(np.percentile(own_ms, 99)) if len(own_ms) else 0.0
+    return distribution(lag_ms - np.maximum(rows.ints("connect_ns")[at], 0) / 1e6)

@@ -20,7 +20,7 @@ _MULTI_TOKEN = 1.1
 
 @dataclass(frozen=True)
 class Window:
-    """``steady``: at load and still sending. ``whole``: from the first send to the last end."""
+    """``steady``: under the asked load. ``whole``: from the first send to the last end."""
 
     kind: str
     start_ns: int
@@ -81,6 +81,11 @@ class StageRows:
         """Planned and ended well: what latency statistics are made of."""
         return self.measured & self.ok
 
+    def all_known(self, name: str) -> bool:
+        """Whether every ok request has this count, and there is one."""
+        counts = self.ints(name)[self.ok]
+        return bool(len(counts)) and bool((counts != MISSING).all())
+
     @cached_property
     def sent_ns(self) -> Ints:
         return self.ints("sent_ns")
@@ -96,26 +101,29 @@ class StageRows:
         return (last[rows] - first[rows]) / 1e6, rows
 
     @cached_property
-    def first_event_tokens(self) -> Ints:
-        """Tokens that came with the first event of each choice, added up; 1 a choice where the server does not tell."""
-        told, choices = self.table.column("event_tokens"), self.table.column("event_choices")
-        first = np.ones(len(self.table), dtype=np.int64)
-        for row in np.flatnonzero(np.asarray(pc.or_(pc.is_valid(told), pc.is_valid(choices)).to_numpy())):
-            tokens, order = told[row].as_py(), choices[row].as_py()
-            starts = [order.index(choice) for choice in sorted(set(order))] if order else [0]
-            first[row] = sum(tokens[start] for start in starts) if tokens else len(starts)
-        return first
+    def first_tokens(self) -> Floats:
+        """Tokens that came with the first read of each choice's stream, added up; an event counts as one token unless
+        the server tells, or sends clearly more tokens than events."""
+        rows, stamps, tokens = self.token_events
+        order, inner = self._timelines
+        if not len(rows):
+            return np.ones(len(self.table))
+        begins = np.concatenate(([True], ~inner))
+        timeline = np.cumsum(begins) - 1
+        with_first = stamps[order] == stamps[order][begins][timeline]
+        counted = np.where(tokens > _MULTI_TOKEN, tokens, 1.0)[order] * with_first
+        return np.asarray(np.bincount(rows[order], weights=counted, minlength=len(self.table)), dtype=np.float64)
 
     @cached_property
     def tpot_ms(self) -> tuple[Floats, Ints]:
-        """Time that tokens after the first event took, per token, and row numbers; missing below one such token.
+        """Time that tokens after the first read took, per token, and row numbers; missing below one such token.
 
-        (last token - first token) / (tokens - tokens of the first event). With several choices the times of all are
-        added up, and so are their tokens.
+        (last token - first token) / (tokens - tokens that came with the first). With several choices the times of all
+        are added up, and so are their tokens.
         """
         _, rows = self.between_ms("first_token_ns", "last_token_ns")
         span_ms = self.decode_ms[rows]
-        after_first = self.ints("output_tokens")[rows] - self.first_event_tokens[rows]
+        after_first = self.ints("output_tokens")[rows] - self.first_tokens[rows]
         known = after_first >= 1
         return span_ms[known] / after_first[known], rows[known]
 
@@ -169,13 +177,24 @@ class StageRows:
         return float(tokens[inside].sum() + np.maximum(self.ints("output_tokens")[whole], 0).sum())
 
     def input_tokens_in(self, window: Window) -> float:
+        """Prompt tokens of ok requests, by the share of their time to the first token inside the window."""
         first = self.ints("first_token_ns")
         first = np.where(first == MISSING, self.ints("last_token_ns"), first)
-        inside = self.ok & window.holds(first)
-        return float(np.maximum(self.ints("input_tokens")[inside], 0).sum())
+        share = self._share_in(window, first)
+        return float((np.maximum(self.ints("input_tokens"), 0) * share)[self.ok].sum())
 
-    def ended_in(self, window: Window) -> Bools:
-        return self.ok & window.holds(self.end_ns)
+    def served_in(self, window: Window) -> Floats:
+        """Row by row: the share of an ok request's time from send to end that lies inside the window; 0 for others.
+
+        A request at the window's edge counts in part, so that a rate does not depend on which side of the edge a
+        batch of answers happens to end.
+        """
+        return np.where(self.ok, self._share_in(window, self.end_ns), 0.0)
+
+    def _share_in(self, window: Window, until_ns: Ints) -> Floats:
+        known = (self.sent_ns != MISSING) & (until_ns != MISSING)
+        inside = np.minimum(until_ns, window.end_ns) - np.maximum(self.sent_ns, window.start_ns)
+        return np.where(known, np.clip(inside / np.maximum(until_ns - self.sent_ns, 1), 0.0, 1.0), 0.0)
 
     @cached_property
     def gaps(self) -> Gaps:
@@ -205,33 +224,41 @@ class StageRows:
     def window(self, target: int | None) -> Window | None:
         """The steady window where there is one long enough, else the whole stage; None when nothing was sent.
 
-        ``target``: the concurrency of a closed loop, None for an open one. Steady: from when the target was first in
-        flight after the warm-up until the last send; it must be twice the median latency or longer and hold an end.
+        ``target``: the concurrency of a closed loop, None for an open one. Steady begins after the warm-up, in a closed
+        loop when the target is first in flight, in an open one when the load has lasted for as long as 95 % of the
+        requests take. It ends when a request ends and no other takes its place any more, in an open loop with the last
+        send. Where requests wait for each other, their chains are counted in the place of requests. It must be twice
+        the median latency or longer and hold an end.
         """
         whole = self.whole
         if whole is None:
             return None
         sent = self.sent_ns[self.measured & (self.sent_ns != MISSING)]
-        reached = self._reached_ns(whole.start_ns, target)
         latencies_ms, _ = self.between_ms("sent_ns", "end_ns")
-        if reached is None or not len(latencies_ms):
+        if not len(latencies_ms):
             return whole
-        steady = Window("steady", reached, int(sent.max()))
+        steady = self._open_window(sent, latencies_ms) if target is None else self._closed_window(sent, target)
+        if steady is None:
+            return whole
         long_enough = steady.seconds >= 2 * float(np.median(latencies_ms)) / 1e3
-        return steady if long_enough and self.ended_in(steady).any() else whole
+        return steady if long_enough and (self.ok & steady.holds(self.end_ns)).any() else whole
 
-    def _reached_ns(self, first_sent_ns: int, target: int | None) -> int | None:
-        if target is None:
-            return first_sent_ns
+    def _open_window(self, measured_sent: Ints, latencies_ms: Floats) -> Window:
+        began_ns = int(self.sent_ns[self.sent_ns != MISSING].min())
+        settled_ns = began_ns + round(float(np.percentile(latencies_ms, 95)) * 1e6)
+        return Window("steady", max(int(measured_sent.min()), settled_ns), int(measured_sent.max()))
+
+    def _closed_window(self, measured_sent: Ints, target: int) -> Window | None:
         start_ns, stop_ns = self._spans_ns
         times = np.concatenate((start_ns, stop_ns))
         steps = np.concatenate((np.ones(len(start_ns)), -np.ones(len(stop_ns))))
         order = np.lexsort((steps, times))
-        in_flight = np.cumsum(steps[order])
-        reached = np.flatnonzero((in_flight >= target) & (times[order] >= first_sent_ns))
-        if len(reached):
-            return int(times[order][reached[0]])
-        return None
+        times, in_flight = times[order], np.cumsum(steps[order])
+        at_target = np.flatnonzero((in_flight >= target) & (times >= measured_sent.min()))
+        if not len(at_target):
+            return None
+        fell_ns = min(int(times[at_target[-1] + 1]), int(self.end_ns[self.measured].max()))  # a cool-down is not in it
+        return Window("steady", int(times[at_target[0]]), fell_ns)
 
     @cached_property
     def _spans_ns(self) -> tuple[Ints, Ints]:

@@ -4,7 +4,7 @@ from math import sqrt
 from typing import Any
 
 from runners.load.plan import Course, Fixed, StagePlan, load_kind, stage_at
-from runners.load.statistics import least_n, share_low
+from runners.load.statistics import share_low
 from runners.loads import long_name
 from runners.spec import Arrivals, Goal, RunSpec, Search
 
@@ -14,7 +14,6 @@ FINDINGS = ("max_load_under_slo", "saturation")
 _STEP = 2.0
 _GAIN = 0.05
 _TTFT_RISE = 0.1
-_CONFIRM_FACTOR = 1.5
 
 
 def course_of(spec: RunSpec) -> Course:
@@ -105,7 +104,7 @@ class SloSearch(_Search):
         bound = share_low(met, n) if n else 0.0
         if bound >= self._search.share:
             self._confirmed = {"value": level, "share": met / n, "share_low": bound, "n": n}
-        elif n < least_n(self._search.share):
+        elif n < self._search.least_requests:
             self._too_few = True
         elif met / n < self._search.share:
             self._fail(level)
@@ -147,8 +146,7 @@ class SloSearch(_Search):
         requests = self._spec.load.requests
         if not self._confirming or requests is None:
             return stage_at(self._spec, self._count, level)
-        enough = int(_CONFIRM_FACTOR * least_n(self._search.share)) + 1
-        return stage_at(self._spec, self._count, level, max(requests, enough))
+        return stage_at(self._spec, self._count, level, max(requests, self._search.confirm_requests))
 
     def findings(self) -> dict[str, Any]:
         """{"max_load_under_slo": {kind, value, low, high, confirmed, share, share_low, n, limited_by, text}}: the SLO
@@ -183,7 +181,7 @@ class SloSearch(_Search):
         if found["confirmed"]:
             words.append(f"confirmed: at least {found['share_low']:.1%} (95 % confidence, n = {found['n']})")
         elif self._too_few:
-            words.append(f"not confirmed: that takes {least_n(self._search.share)} requests a stage or more")
+            words.append(f"not confirmed: that takes {self._search.least_requests} requests a stage or more")
         else:
             words.append("not confirmed: the stages were used up first")
         if found["high"] is not None:

@@ -1,6 +1,6 @@
 """Exact percentiles and intervals of means."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,18 @@ def share_low(met: int, n: int, confidence: float = 0.95) -> float:
     return low
 
 
-def least_n(share: float, confidence: float = 0.95) -> int:
-    """The sample in which ``share`` can be confirmed when every single one met it."""
-    return int(np.ceil(np.log(1 - confidence) / np.log(share)))
+class Usual(NamedTuple):
+    """What so large a share of the values reaches or exceeds."""
+
+    share: str
+    ms: float
+
+
+def usual(error_ms: dict[str, Any] | None) -> Usual | None:
+    """The highest of p95 and p50 that the sample supports: one hiccup among a few values says nothing; None below."""
+    if error_ms is None:
+        return None
+    for name, share in (("p95", "5 %"), ("p50", "half")):
+        if error_ms[name] is not None:
+            return Usual(share, float(error_ms[name]))
+    return None

@@ -160,12 +160,18 @@ def _metrics(
     if window is None or window.seconds <= 0:
         return metrics
     metrics |= _rates(rows, window, spec, counts)
-    served = int(rows.ended_in(window).sum())
-    output = rows.output_tokens_in(window)
-    total = output + rows.input_tokens_in(window)
+    served = float(rows.served_in(window).sum())
+    output, _, total = _tokens_in(rows, window)
     metrics |= _energy(ledger, window, served, output, total)
     metrics |= _money(spec, window, served, output, total)
     return metrics
+
+
+def _tokens_in(rows: StageRows, window: Window) -> tuple[float | None, float | None, float | None]:
+    """(output, input, total) tokens of the window; None unless every answer came with its count."""
+    output = rows.output_tokens_in(window) if rows.all_known("output_tokens") else None
+    input_ = rows.input_tokens_in(window) if rows.all_known("input_tokens") else None
+    return output, input_, output + input_ if output is not None and input_ is not None else None
 
 
 def _latencies(rows: StageRows, spec: RunSpec) -> dict[str, Any]:
@@ -200,23 +206,24 @@ def _known(rows: StageRows, name: str) -> Floats:
 
 def _rates(rows: StageRows, window: Window, spec: RunSpec, counts: dict[str, int]) -> dict[str, Any]:
     seconds = window.seconds
-    served = rows.ended_in(window)
-    output_known = bool((rows.ints("output_tokens")[rows.good] != MISSING).any())
-    input_known = bool((rows.ints("input_tokens")[rows.good] != MISSING).any())
-    output = rows.output_tokens_in(window) / seconds if output_known else None
-    input_ = rows.input_tokens_in(window) / seconds if input_known else None
-    n = int(served.sum())
+    served = rows.served_in(window)
+    n = int((served > 0).sum())
+    output, input_, total = _tokens_in(rows, window)
     result = {
-        "request_per_s": rate(n / seconds, n),
-        "output_tokens_per_s": rate(output, n),
-        "input_tokens_per_s": rate(input_, n),
-        "total_tokens_per_s": rate(output + input_, n) if output is not None and input_ is not None else None,
+        "request_per_s": rate(float(served.sum()) / seconds, n),
+        "output_tokens_per_s": rate(_per(output, seconds), n),
+        "input_tokens_per_s": rate(_per(input_, seconds), n),
+        "total_tokens_per_s": rate(_per(total, seconds), n),
         "achieved_concurrency": rate(rows.concurrency_in(window), n),
     }
     if spec.slo.bounds() and counts["planned"]:
         met = meets_slo(rows, spec.slo.bounds())
-        result["goodput_per_s"] = rate(float((served & met).sum()) / seconds, n)
+        result["goodput_per_s"] = rate(float((served * met).sum()) / seconds, n)
     return result
+
+
+def _per(amount: float | None, seconds: float) -> float | None:
+    return None if amount is None else amount / seconds
 
 
 def _shares(rows: StageRows, spec: RunSpec, counts: dict[str, int]) -> dict[str, Any]:
@@ -242,7 +249,7 @@ def meets_slo(rows: StageRows, bounds: Mapping[str, float]) -> Bools:
         values = np.full(len(met), np.inf)
         if name == "tpot_ms":
             ms, at = rows.tpot_ms
-            one_token = rows.ok & (rows.ints("output_tokens") <= rows.first_event_tokens)
+            one_token = rows.ok & (rows.ints("output_tokens") == 1)
             values[one_token] = 0.0
         else:
             ms, at = rows.between_ms(
@@ -253,7 +260,9 @@ def meets_slo(rows: StageRows, bounds: Mapping[str, float]) -> Bools:
     return met
 
 
-def _energy(ledger: Ledger | None, window: Window, served: int, output: float, total: float) -> dict[str, Any]:
+def _energy(
+    ledger: Ledger | None, window: Window, served: float, output: float | None, total: float | None
+) -> dict[str, Any]:
     it_j = ledger.get("it_j") if ledger else None
     if ledger is None or it_j is None:
         return {}
@@ -263,12 +272,12 @@ def _energy(ledger: Ledger | None, window: Window, served: int, output: float, t
     high = sum(highs) if None not in highs else None
     mark = Mark(ledger["mark"])
 
-    def per(amount: float) -> dict[str, Any] | None:
-        if amount <= 0:
+    def per(amount: float | None) -> dict[str, Any] | None:
+        if not amount or amount <= 0:
             return None
         return rate(
             it_j / amount,
-            served,
+            round(served),
             low=None if low is None else low / amount,
             high=None if high is None else high / amount,
             mark=mark,
@@ -282,15 +291,16 @@ def _energy(ledger: Ledger | None, window: Window, served: int, output: float, t
     }
 
 
-def _money(spec: RunSpec, window: Window, served: int, output: float, total: float) -> dict[str, Any]:
+def _money(spec: RunSpec, window: Window, served: float, output: float | None, total: float | None) -> dict[str, Any]:
+    """A price with a source is taken as it is; one without is assumed."""
     if spec.account.usd_per_hour is None:
         return {}
     usd = spec.account.usd_per_hour * window.seconds / 3_600
-    mark = Mark.MEASURED if spec.account.price_source else Mark.ASSUMED
+    mark, n = Mark.MEASURED if spec.account.price_source else Mark.ASSUMED, round(served)
     return {
-        "usd_per_mtok_output": rate(usd / output * 1e6, served, mark=mark) if output else None,
-        "usd_per_mtok_total": rate(usd / total * 1e6, served, mark=mark) if total else None,
-        "usd_per_query": rate(usd / served, served, mark=mark) if served else None,
+        "usd_per_mtok_output": rate(usd / output * 1e6, n, mark=mark) if output else None,
+        "usd_per_mtok_total": rate(usd / total * 1e6, n, mark=mark) if total else None,
+        "usd_per_query": rate(usd / served, n, mark=mark) if served else None,
     }
 
 
@@ -298,4 +308,4 @@ def _cost(spec: RunSpec) -> dict[str, Any] | None:
     account = spec.account
     if account.usd_per_hour is None:
         return None
-    return {"usd_per_hour": account.usd_per_hour, "basis": "rent", "source": account.price_source or "entered by hand"}
+    return {"usd_per_hour": account.usd_per_hour, "basis": "rent", "source": account.price_source or "assumed"}

@@ -132,7 +132,7 @@ class Transcript:
         output = self.usage.output
         if len(self._closed) > 1 and self.several_choices:
             output = sum(usage.output or 0 for usage in self._closed.values())
-        if output is None or (output == 0 and self.texts):
+        if self.texts and not output:
             self.flag("bad_usage")
             return None
         return output

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from runners.load.search import course_of
-from runners.load.statistics import least_n, share_low
+from runners.load.statistics import share_low
 from runners.spec import Arrivals, Goal, Load, RunSpec, Search, Slo, Target
 
 
@@ -177,5 +177,5 @@ def test_the_lower_bound_is_that_of_clopper_and_pearson():
 
 
 def test_fifty_nine_of_fifty_nine_confirm_ninety_five_percent_and_fifty_eight_do_not():
-    assert least_n(0.95) == 59
+    assert Search(Goal.SLO).least_requests == 59
     assert share_low(59, 59) >= 0.95 > share_low(58, 58)
