@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from runners.load.answer import Answer
+from runners.load.answer import row_of
 from runners.load.arrivals import ClosedLoop, OpenLoop, schedule_ns
 from runners.load.calibrate import Calibration
 from runners.load.engine import Engine
@@ -95,13 +95,13 @@ class Recorder:
 
     def take(self, exchange: Exchange) -> None:
         requests = self._requests
-        row = Answer(
+        row = row_of(
             exchange,
             requests.form,
             streams=requests.streams,
             count_tokens=self._count_tokens,
             secret=requests.key,
-        ).row()
+        )
         self._count(row)
         self.append(row)
 
