@@ -3,6 +3,7 @@
 import argparse
 import sys
 from dataclasses import replace
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
@@ -116,9 +117,12 @@ def _add_accounts(group: Any) -> None:
 
 def _numbers(text: str) -> tuple[float, ...]:
     try:
-        return tuple(float(part) for part in text.split(","))
+        numbers = tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,4,16") from None
+        numbers = (nan,)
+    if not all(map(isfinite, numbers)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,4,16")
+    return numbers
 
 
 def _pair(text: str) -> tuple[str, str]:
