@@ -205,7 +205,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--url", required=True, help="the endpoint, such as http://gpu-1:8000 or https://api.example.com/v1"
     )
     parser.add_argument("--model", default="", help="model name (default: the first that the server lists)")
-    parser.add_argument("--dialect", default=Dialect.OPENAI_CHAT.value, choices=list(Dialect))
+    parser.add_argument(
+        "--dialect", default=Dialect.OPENAI_CHAT.value, choices=list(Dialect), help="the wire form to ask in"
+    )
     parser.add_argument("--api-key-env", default="", help="environment variable that holds the API key")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -226,7 +228,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(result: dict[str, Any]) -> None:
-    print(f"{result['url'] or 'the URL'}: {'usable' if result['usable'] else 'not usable'}")
+    usable = "usable" if result["usable"] else "not usable"
+    print(f"{result['url']}: {usable}" if result["url"] else "This URL cannot be used.")
     if result["text"]:
         print(f"  {result['code']}: {result['text']}")
     if result["models"]:

@@ -50,7 +50,7 @@ def mask(text: str, secret: str) -> str:
 
 def clean(text: str, secret: str = "") -> str:
     """One printable line of bounded length; a secret that a server echoes is cut out first."""
-    return _UNPRINTABLE.sub(" ", mask(text, secret)).strip()[:_DETAIL_CHARS]
+    return " ".join(_UNPRINTABLE.sub(" ", mask(text, secret)).split())[:_DETAIL_CHARS]
 
 
 def row_of(
@@ -192,7 +192,7 @@ class Answer:
             said = body.parse(raw)
         except (DecodeError, NotJson):
             text = mask(raw.decode("utf-8", "replace"), self._secret)[:_ERROR_BYTES]
-            return " ".join(_TAG.sub(" ", text).split())
+            return _TAG.sub(" ", text)
         return error_text(said.get("error", said) if isinstance(said, dict) else said)
 
     def _check_end(self) -> None:
