@@ -36,10 +36,10 @@ _MOVED = Ending(
 
 def execute(run_id: int) -> None:
     """Runs a queued run to its end; does nothing when it is not queued or its endpoint is busy."""
+    clear_work()
     run = states.claim(run_id, f"{socket.gethostname()}:{os.getpid()}")
     if run is None:
         return
-    clear_work()
     directory = _work() / f"{run.pk}-{run.epoch}"
     secret = ""
     try:
