@@ -81,9 +81,13 @@ def endpoint(request: Request, key: PathKey) -> Any:
 
 @router.patch("/{key}", response={200: EndpointOut, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT, **BAD_BODY})
 def change_endpoint(request: Request, key: PathKey, payload: PatchDict[EndpointIn]) -> Any:
-    """Staff only. What is left out stays; an empty api_key removes the key."""
+    """Staff only. What is left out stays; an empty api_key removes the key. A url on another scheme, host or port
+    needs an api_key beside it where one is stored.
+    """
     require_staff(request)
-    return store(get(Endpoint.objects.all(), key), exact(payload, *RATES))
+    found = get(Endpoint.objects.all(), key)
+    found.key_entered = "api_key" in payload
+    return store(found, exact(payload, *RATES))
 
 
 @router.delete("/{key}", response={204: None, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT})

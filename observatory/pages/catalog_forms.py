@@ -58,6 +58,7 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
             del self.fields["forget_key"]
 
     def clean_api_key(self) -> str:
+        self.instance.key_entered = bool(self.cleaned_data["api_key"])
         return str(self.cleaned_data["api_key"] or self.stored_key)
 
     def clean(self) -> dict[str, Any]:

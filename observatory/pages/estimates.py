@@ -10,7 +10,7 @@ from observatory.catalog.models import Deployment
 from observatory.runs import money
 from observatory.runs.models import Measurement, Run
 from runners.metrics import Mark
-from runners.spec import Arrivals, RunSpec
+from runners.spec import Arrivals, RunSpec, SpecError
 
 ASSUMED_TTFT_MS = 300.0
 ASSUMED_TPOT_MS = 25.0
@@ -67,8 +67,11 @@ def pace_of(deployment: Deployment) -> Pace:
 
 
 def estimate(spec: RunSpec, pace: Pace) -> Estimate:
-    """The sum over the stages, with reading idle power beforehand."""
-    stages = [_stage(spec, level, pace) for level in spec.load.levels]
+    """The sum over the stages, with reading idle power beforehand. Raises SpecError for a load beyond all counting."""
+    try:
+        stages = [_stage(spec, level, pace) for level in spec.load.levels]
+    except OverflowError:
+        raise SpecError("load.levels: a stage at such a level has no end; give levels such as 1, 4, 16") from None
     seconds = sum(stage_s for stage_s, _ in stages) + spec.power.idle_s * (spec.power.source != "none")
     requests = sum(count for _, count in stages)
     price = spec.account.usd_per_hour

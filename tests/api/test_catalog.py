@@ -194,3 +194,23 @@ def test_an_unknown_address_is_answered_in_the_same_shape(path: str) -> None:
     answer = Caller().get(path)
     assert answer.status_code == 404
     assert answer.json()["code"] == "no_such_address"
+
+
+def test_a_stored_key_does_not_follow_the_address_to_another_host(as_staff: Caller) -> None:
+    key = as_staff.post("/endpoints", ENDPOINT).json()["id"]
+    for url in ("https://gpu-1:8000/v1", "http://gpu-2:8000/v1", "http://gpu-1:8001/v1"):
+        refused = as_staff.patch(f"/endpoints/{key}", {"url": url})
+        assert "Enter the key for the new one" in problems(refused)["api_key"]
+    assert as_staff.patch(f"/endpoints/{key}", {"url": "http://gpu-1:8000/other"}).status_code == 200
+    assert Endpoint.objects.get().api_key == KEY
+    assert as_staff.patch(f"/endpoints/{key}", {"url": "http://gpu-2:8000", "api_key": KEY}).status_code == 200
+    assert as_staff.patch(f"/endpoints/{key}", {"url": "http://gpu-3:8000", "api_key": ""}).status_code == 200
+    assert Endpoint.objects.get().api_key == ""
+
+
+@pytest.mark.parametrize("key", ["ключ-123456", "sk-…abc", "abc\r\nX-Evil: 1", "two words", "end\n", "\x7f"])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(as_staff: Caller, key: str) -> None:
+    answer = as_staff.post("/endpoints", {**ENDPOINT, "api_key": key})
+    assert "Copy the key anew" in problems(answer)["api_key"]
+    assert key not in answer.json()["fields"][0]["problem"]
+    assert not Endpoint.objects.exists()

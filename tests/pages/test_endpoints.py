@@ -14,6 +14,7 @@ def form(**changes: str) -> dict[str, str]:
         "dialect": "openai-chat",
         "model": "m",
         "api_key": "",
+        "billing": "machine",
         **changes,
     }
 
@@ -111,3 +112,25 @@ def test_what_is_known_of_a_site_is_filled_in_by_staff(staff_client: Client) -> 
     staff_client.post(f"/sites/{site.pk}/edit", {"name": "Cellar", "pue": "1.4", "source": "meter"})
     site.refresh_from_db()
     assert (site.pue, site.source, site.grid_g_per_kwh) == (1.4, "meter", None)
+
+
+def test_a_stored_key_does_not_follow_the_address_to_another_host(staff_client: Client) -> None:
+    endpoint = Endpoint.objects.create(name="gpu-1", url="http://127.0.0.1:9", model="m", api_key=KEY)
+    page = f"/endpoints/{endpoint.pk}/edit"
+    moved = form(url="http://127.0.0.1:10")
+    assert "Enter the key for the new one" in staff_client.post(page, moved).content.decode()
+    endpoint.refresh_from_db()
+    assert endpoint.url == "http://127.0.0.1:9"
+    staff_client.post(page, {**moved, "api_key": KEY})
+    endpoint.refresh_from_db()
+    assert (endpoint.url, endpoint.api_key) == ("http://127.0.0.1:10", KEY)
+    staff_client.post(page, {**form(), "forget_key": "on"})
+    endpoint.refresh_from_db()
+    assert (endpoint.url, endpoint.api_key) == ("http://127.0.0.1:9", "")
+
+
+def test_a_key_that_no_header_can_carry_is_refused_on_every_form(staff_client: Client) -> None:
+    for key in ("ключ-123456", "sk-…abc", "abc\r\nX-Evil: 1"):
+        for address in ("/endpoints/new", "/welcome/probe"):
+            assert "Copy the key anew" in staff_client.post(address, form(api_key=key)).content.decode()
+    assert not Endpoint.objects.exists()

@@ -66,7 +66,7 @@ class Migration(migrations.Migration):
                 ('url', observatory.catalog.fields.EndpointURLField(help_text='Base address, such as http://gpu-1:8000 or https://api.example.com/v1', max_length=500)),
                 ('dialect', models.CharField(choices=[('openai-chat', 'openai-chat'), ('openai-completions', 'openai-completions'), ('openai-responses', 'openai-responses'), ('anthropic-messages', 'anthropic-messages'), ('ollama-chat', 'ollama-chat'), ('ollama-generate', 'ollama-generate'), ('tgi-generate', 'tgi-generate'), ('triton-generate', 'triton-generate'), ('llamacpp-completion', 'llamacpp-completion'), ('openai-embeddings', 'openai-embeddings'), ('rerank', 'rerank')], default='openai-chat', max_length=40)),
                 ('model', models.CharField(help_text='Model name as the server expects it', max_length=200)),
-                ('api_key', observatory.catalog.fields.EncryptedTextField(blank=True, default='')),
+                ('api_key', observatory.catalog.fields.EncryptedTextField(blank=True, default='', validators=(observatory.catalog.fields.visible_ascii,))),
                 ('billing', models.CharField(choices=[('machine', 'by the hour of its machines'), ('tokens', 'by the token'), ('free', 'not at all')], default='machine', max_length=20)),
                 ('price_provider', models.CharField(blank=True, help_text='For the list price, such as openai; empty: found by the address', max_length=60)),
                 ('price_model', models.CharField(blank=True, help_text="The model's name in the price list; empty: the name above", max_length=200)),

@@ -32,6 +32,7 @@ class Migration(migrations.Migration):
                 ('heartbeat_at', models.DateTimeField(blank=True, null=True)),
                 ('dispatched_at', models.DateTimeField(blank=True, null=True)),
                 ('cancel_requested_at', models.DateTimeField(blank=True, null=True)),
+                ('salvages', models.PositiveSmallIntegerField(default=0, help_text='Tries to save the rows of a vanished worker')),
                 ('queued_at', models.DateTimeField(auto_now_add=True)),
                 ('started_at', models.DateTimeField(blank=True, null=True)),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
