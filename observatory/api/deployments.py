@@ -38,6 +38,7 @@ class DeploymentIn(Input):
     replicas: Count = 1
     accelerator_id: Key | None = None
     accelerator_count: Count = 1
+    runs_on_cpu: bool = False
     accelerator_group: Annotated[Line, Field(max_length=100, description="Runs that share one never overlap")] = ""
     usd_per_hour: Annotated[NotNegative | None, Field(description="Of the whole deployment; at most 4 decimals")] = None
     price_source: Annotated[Line, Field(max_length=200)] = ""
@@ -56,6 +57,7 @@ class DeploymentOut(Schema):
     replicas: int
     accelerator_id: int | None
     accelerator_count: int
+    runs_on_cpu: bool
     accelerator_group: str
     hardware: str
     usd_per_hour: float | None

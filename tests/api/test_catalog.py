@@ -194,3 +194,14 @@ def test_an_unknown_address_is_answered_in_the_same_shape(path: str) -> None:
     answer = Caller().get(path)
     assert answer.status_code == 404
     assert answer.json()["code"] == "no_such_address"
+
+
+def test_hardware_that_nobody_stated_is_called_so_and_the_cpu_is_a_choice(as_staff: Caller) -> None:
+    seed()
+    endpoint = as_staff.post("/endpoints", ENDPOINT).json()["id"]
+    made = as_staff.post("/deployments", {"name": "somewhere", "endpoint_id": endpoint}).json()
+    assert (made["hardware"], made["runs_on_cpu"]) == ("hardware not stated", False)
+    assert as_staff.patch(f"/deployments/{made['id']}", {"runs_on_cpu": True}).json()["hardware"] == "CPU"
+    accelerator = as_staff.get("/accelerators?limit=1").json()["items"][0]["id"]
+    answer = as_staff.patch(f"/deployments/{made['id']}", {"accelerator_id": accelerator})
+    assert (answer.status_code, answer.json()["fields"][0]["field"]) == (422, "runs_on_cpu")

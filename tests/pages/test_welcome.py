@@ -79,3 +79,10 @@ def test_three_steps_lead_from_an_address_to_a_run(
     wrong, url = browser.run(walk)
     assert wrong == []
     assert url.endswith(f"/runs/{Run.objects.get().pk}")
+
+
+def test_a_quick_look_does_not_guess_the_hardware(staff_client: Client, server: Server) -> None:
+    ask(staff_client, server.url)
+    staff_client.post(f"/welcome/start/{Endpoint.objects.get().pk}", {"model": "m"})
+    assert Run.objects.get().setup["hardware"] == "hardware not stated"
+    assert "hardware not stated" in staff_client.get(Deployment.objects.get().get_absolute_url()).content.decode()
