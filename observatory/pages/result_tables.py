@@ -7,7 +7,7 @@ from typing import Any
 from observatory.compare.stages import Number
 from observatory.pages.results import RunResults, StageResults, interval_text, why_missing
 from observatory.runs.models import Run
-from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Metric
+from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Mark, Metric
 
 STAGE_METRICS = (
     ("ttft_ms", "p50"),
@@ -95,9 +95,20 @@ def energy(results: RunResults, stage: StageResults) -> dict[str, Any]:
     return {
         "boundaries": _boundaries(stage, ledger) if ledger else [],
         "layers": [_layer(layer) for layer in ledger["layers"]] if ledger else [],
+        "instruments": _instruments(results, ledger) if ledger else [],
         "cells": [cell(results, stage, key) for key in keys],
         "facts": results.summary.get("power") or {},
     }
+
+
+def _instruments(results: RunResults, ledger: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What each device's own energy says beside its power; that of a model is called so, never a counter."""
+    rows = []
+    for instrument in ledger.get("instruments") or []:
+        modelled = instrument["device"] in results.modelled_devices
+        kind = "model" if modelled else "power readings" if instrument["counter_j"] is None else "energy counter"
+        rows.append({**instrument, "kind": kind, "mark": Mark.MODELLED if modelled else Mark.MEASURED})
+    return rows
 
 
 def _layer(layer: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from observatory.compare.stages import FloatArray, Number
 from observatory.pages.charts import StagePoint, colour, visible
 from observatory.runs.models import Run, Stage
 from runners.load.outcomes import HELP, Outcome
-from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Metric, display
+from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Mark, Metric, display
 
 #: Below this a stage's percentiles are a hint: a p90 needs as many samples.
 FEW = PERCENTILE_MIN_N["p90"]
@@ -171,7 +171,17 @@ class RunResults:
     @property
     def devices(self) -> dict[str, str]:
         """Names of the power devices by id."""
-        return {device["id"]: device["name"] for device in (self.summary.get("power") or {}).get("devices", [])}
+        return {device["id"]: device["name"] for device in self._devices}
+
+    @property
+    def modelled_devices(self) -> frozenset[str]:
+        """Ids of the power devices that no instrument reads: a model works their power out."""
+        return frozenset(device["id"] for device in self._devices if device.get("mark") == Mark.MODELLED)
+
+    @property
+    def _devices(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (self.summary.get("power") or {}).get("devices", [])
+        return found
 
 
 def title(run: Run) -> str:

@@ -77,6 +77,11 @@ def test_modelled_energy_is_marked_wherever_it_stands(user_client: Client) -> No
     html = user_client.get(f"/runs/{run.pk}?tab=energy").content.decode()
     assert html.count('class="number modelled"') >= 4
     assert "modelled" in page(user_client, run)
+    told = page(user_client, run, "?tab=energy")
+    assert "cpu model ~" in told
+    assert "energy counter" not in told.lower()
+    legend = user_client.get(f"/runs/{run.pk}/chart/timeline.json").json()["figure"]["data"]
+    assert [trace["name"] for trace in legend if trace.get("yaxis") == "y4"] == ["CPU, model"]
 
 
 def test_without_energy_or_price_a_dash_carries_the_reason(user_client: Client) -> None:
