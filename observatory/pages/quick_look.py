@@ -11,7 +11,7 @@ from observatory.runs import spec
 from runners.address import parse_endpoint
 
 #: About a minute: one user, then four.
-PLAN: dict[str, Any] = {"levels": [1, 4], "duration_s": 25, "input_tokens": 128, "output_tokens": 64, "warmup_s": 0}
+PLAN: dict[str, Any] = {"levels": [1, 4], "duration_s": 25, "input_tokens": 128, "output_tokens": 64, "warmup_s": 2}
 
 
 def endpoint_for(url: str, dialect: str, user: User) -> Endpoint:

@@ -28,7 +28,9 @@ def request_timeline(
     devices: Mapping[str, str] | None = None,
     modelled: Collection[str] = (),
 ) -> Chart | None:
-    """``devices``: names of the power devices by id; ``modelled``: ids of those whose power is worked out. None when no request of the stage was sent."""
+    """``devices``: names of the power devices by id; ``modelled``: ids of those whose power is worked out. None when
+    no request of the stage was sent.
+    """
     sent = rows.filter(pc.and_(pc.equal(rows["stage"], stage), pc.is_valid(rows["sent_ns"]))).sort_by("sent_ns")
     if not sent.num_rows:
         return None
