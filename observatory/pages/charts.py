@@ -156,7 +156,7 @@ def throughput_against_latency(
     unit = BY_KEY[latency].unit
     absent = _without_median([stage for stage in stages if all(stage is not point[0] for point in points)], latency)
     if not points:
-        return Chart(None, note=absent)
+        return Chart(None, note=absent or NOTHING.note)
     rows = [[stage.label, shown(x.value, unit), shown(y.value, "tok/s"), stage.why_hollow] for stage, x, y, _ in points]
     hollow = [f"{stage.label}: {stage.why_hollow}" for stage, *_ in points if stage.why_hollow]
     x = axis(axis_title(latency, "p50"), of=[point[1].value for point in points])
@@ -297,7 +297,7 @@ def percentiles_by_stage(stages: Sequence[StagePoint], metric: str) -> Chart:
     traces = [line for line in lines if any(value is not None for value in line["y"])]
     absent = _without_median([stage for stage in stages if (metric, "p50") not in stage.numbers], metric)
     if not traces:
-        return Chart(None, note=absent)
+        return Chart(None, note=absent or NOTHING.note)
     y = axis(axis_title(metric, upright=True), of=[value for trace in traces for value in trace["y"]])
     rows = [[stage.label, *(_stated(stage, metric, p, unit) for p in PERCENTILES)] for stage in stages]
     x = axis(stages[0].load_name, type="category")

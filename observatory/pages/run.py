@@ -94,6 +94,7 @@ def _context(request: Request, results: RunResults) -> dict[str, Any]:
         "stages": results.stages,
         "stage": stage,
         "best": results.best,
+        "highest": results.highest,
         "best_metric": results.best_metric,
         "totals": totals(results.stages),
         "tabs": tabs,

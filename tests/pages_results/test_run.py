@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import strip_tags
 
-from observatory.runs.models import Run
+from observatory.runs.models import Measurement, Run
 from runners.spec import Slo
 from tests import factories
 from tests.simulation import Plan
@@ -36,6 +36,14 @@ def test_the_best_stage_is_shown_first_and_another_by_its_address(user_client: C
     run = factories.finished_run(plan=SMALL)
     assert "At concurrency 2 the stage with the highest output throughput" in page(user_client, run)
     assert "At concurrency 1" in page(user_client, run, "?stage=0")
+
+
+def test_a_lower_load_that_cannot_be_told_from_the_highest_is_shown_first(user_client: Client) -> None:
+    run = factories.finished_run(plan=SMALL)
+    rate = Measurement.objects.get(stage__run=run, stage__index=1, metric="output_tokens_per_s", statistic="mean")
+    Measurement.objects.filter(pk=rate.pk).update(low=0.01 * rate.value, high=1.5 * rate.value)
+    found = page(user_client, run)
+    assert "At concurrency 1 the lowest load that does as well as concurrency 2, within its interval" in found
 
 
 def test_with_an_slo_the_best_stage_is_that_of_the_highest_goodput(user_client: Client) -> None:
