@@ -6,6 +6,7 @@ from typing import Any
 
 from observatory.compare.stages import Number
 from observatory.pages.results import RunResults, StageResults, interval_text, why_missing
+from observatory.pages.templatetags.numbers import NO_INTERVAL
 from observatory.runs.models import Run
 from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Mark, Metric
 
@@ -29,6 +30,10 @@ class Cell:
     interval: str = ""
     reason: str = ""
     statistic: str = "mean"
+
+    @property
+    def note(self) -> str:
+        return self.interval or NO_INTERVAL
 
     @property
     def label(self) -> str:
@@ -144,6 +149,12 @@ class ClientRow:
     event_error_ms: Mapping[str, Any]
 
     @property
+    def ttft_words(self) -> str:
+        """In place of a median that is missing."""
+        n = self.ttft_error_ms.get("n")
+        return "not compared" if n is None else f"too few (n={n})"
+
+    @property
     def busy_percent(self) -> float | None:
         share = self.client.get("busy_share")
         return None if share is None else 100 * share
@@ -184,6 +195,14 @@ def _fields(group: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
     for name, value in group.items():
         if isinstance(value, Mapping):
             yield from _fields(value, f"{prefix}{name}.")
+        elif name == "engine_version" and "unknown" in str(value):
+            yield f"{prefix}{name}", "not told"
         elif value not in (None, "", []):
             items = value if isinstance(value, list) else [value]
-            yield f"{prefix}{name}", ", ".join(f"{item:g}" if isinstance(item, float) else str(item) for item in items)
+            yield f"{prefix}{name}", ", ".join(_words(item) for item in items)
+
+
+def _words(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -12,7 +12,14 @@ from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint, Site
 from observatory.pages.listing import Listing, Moment, Number, Price
 from observatory.pages.run_columns import Column, number
-from observatory.pages.templatetags.numbers import duration, metric, missing, progress_bar, quantity, status
+from observatory.pages.templatetags.numbers import (
+    duration,
+    metric,
+    missing,
+    progress_bar,
+    quantity,
+    status,
+)
 from observatory.runs.models import Run
 from observatory.schedules.models import Occurrence, Schedule
 

@@ -196,6 +196,10 @@ def test_an_unknown_address_is_answered_in_the_same_shape(path: str) -> None:
     assert answer.json()["code"] == "no_such_address"
 
 
+def test_a_refused_parameter_of_a_question_speaks_of_no_change(as_staff: Caller) -> None:
+    assert as_staff.get("/endpoints?nonsense=1").json()["detail"] == "Some parameters were refused."
+
+
 def test_hardware_that_nobody_stated_is_called_so_and_the_cpu_is_a_choice(as_staff: Caller) -> None:
     seed()
     endpoint = as_staff.post("/endpoints", ENDPOINT).json()["id"]
