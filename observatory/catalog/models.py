@@ -257,6 +257,9 @@ class Deployment(models.Model):
     replicas = models.PositiveIntegerField(default=1)
     accelerator = models.ForeignKey(Accelerator, null=True, blank=True, on_delete=models.PROTECT)
     accelerator_count = models.PositiveIntegerField(default=1)
+    runs_on_cpu = models.BooleanField(
+        default=False, verbose_name="Runs on the CPU", help_text="No accelerator stands behind it"
+    )
     accelerator_group = models.CharField(
         max_length=100,
         blank=True,
@@ -284,5 +287,11 @@ class Deployment(models.Model):
 
     @property
     def hardware(self) -> str:
-        """Such as "2x H100 SXM"; "CPU" without an accelerator."""
-        return f"{self.accelerator_count}x {self.accelerator.name}" if self.accelerator else "CPU"
+        """Such as "2x H100 SXM", or "CPU" where someone said so; what nobody stated is not guessed."""
+        if self.accelerator:
+            return f"{self.accelerator_count}x {self.accelerator.name}"
+        return "CPU" if self.runs_on_cpu else "hardware not stated"
+
+    def clean(self) -> None:
+        if self.accelerator_id is not None and self.runs_on_cpu:
+            raise ValidationError({"runs_on_cpu": "Choose an accelerator or the CPU, not both."})

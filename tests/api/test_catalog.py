@@ -214,3 +214,18 @@ def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(as_staff: Ca
     assert "Copy the key anew" in problems(answer)["api_key"]
     assert key not in answer.json()["fields"][0]["problem"]
     assert not Endpoint.objects.exists()
+
+
+def test_a_refused_parameter_of_a_question_speaks_of_no_change(as_staff: Caller) -> None:
+    assert as_staff.get("/endpoints?nonsense=1").json()["detail"] == "Some parameters were refused."
+
+
+def test_hardware_that_nobody_stated_is_called_so_and_the_cpu_is_a_choice(as_staff: Caller) -> None:
+    seed()
+    endpoint = as_staff.post("/endpoints", ENDPOINT).json()["id"]
+    made = as_staff.post("/deployments", {"name": "somewhere", "endpoint_id": endpoint}).json()
+    assert (made["hardware"], made["runs_on_cpu"]) == ("hardware not stated", False)
+    assert as_staff.patch(f"/deployments/{made['id']}", {"runs_on_cpu": True}).json()["hardware"] == "CPU"
+    accelerator = as_staff.get("/accelerators?limit=1").json()["items"][0]["id"]
+    answer = as_staff.patch(f"/deployments/{made['id']}", {"accelerator_id": accelerator})
+    assert (answer.status_code, answer.json()["fields"][0]["field"]) == (422, "runs_on_cpu")

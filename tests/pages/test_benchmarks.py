@@ -145,6 +145,11 @@ def test_the_pace_comes_from_the_last_valid_run_and_is_assumed_without_one() -> 
     pace = pace_of(benchmark.deployment)
     assert [level for level, _, _ in pace.stages] == [1, 4]
     assert (pace.mark, pace.source) == ("modelled", f"from run {run.pk} of the same deployment")
+    other = Benchmark.objects.create(
+        name="later", deployment=benchmark.deployment, input_tokens=8, output_tokens=8, levels=[1], requests=9
+    )
+    factories.finished_run(other)
+    assert pace_of(benchmark.deployment, benchmark).source == f"from run {run.pk} of the same benchmark"
 
 
 @pytest.mark.browser
