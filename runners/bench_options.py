@@ -1,6 +1,7 @@
 """Options of ``python -m runners bench`` for the load and what its requests are made of."""
 
 import argparse
+from math import isfinite, nan
 from typing import Any
 
 from runners.sources import (
@@ -123,9 +124,12 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
 
 def numbers(text: str) -> tuple[float, ...]:
     try:
-        return tuple(float(part) for part in text.split(","))
+        found = tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,4,16") from None
+        found = (nan,)
+    if not all(map(isfinite, found)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,4,16")
+    return found
 
 
 def _counts(text: str) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from math import ceil, log
 from runners.strict_json import SpecError
 
 _MAX_REPEATS = 30
+_MAX_REQUESTS, _MAX_RATE_PER_S, _MAX_SCHEDULED = 1_000_000, 10_000, 5_000_000
 
 
 class Arrivals(StrEnum):
@@ -115,8 +116,8 @@ def check_load(load: Load) -> None:
         raise SpecError("load.levels: concurrency is a whole number of requests in flight, such as 1,4,16")
     if load.requests is None and load.duration_s is None and load.arrivals is not Arrivals.REPLAY:
         raise SpecError("load: say when a stage ends: a number of requests or a duration in seconds")
-    if load.requests is not None and load.requests < 1:
-        raise SpecError("load.requests: at least 1")
+    if load.requests is not None and not 1 <= load.requests <= _MAX_REQUESTS:
+        raise SpecError(f"load.requests: between 1 and {_MAX_REQUESTS}")
     if load.duration_s is not None and not 0 < load.duration_s <= 86_400:
         raise SpecError("load.duration_s: above 0 and at most 86400 (a day)")
     if max(load.levels) > load.max_in_flight and load.arrivals is Arrivals.CLOSED:
@@ -127,11 +128,14 @@ def check_load(load: Load) -> None:
         raise SpecError("load.cv: above 0 and at most 100; 1 is as random as poisson, 2 is bursty")
     if not 1 <= load.repeats <= _MAX_REPEATS:
         raise SpecError(f"load.repeats: between 1 and {_MAX_REPEATS}")
+    if load.max_in_flight < 1:
+        raise SpecError("load.max_in_flight: at least 1")
     _check_phases(load)
+    _check_schedule(load)
 
 
 def _check_phases(load: Load) -> None:
-    for name in ("warmup_s", "cooldown_s"):
+    for name in ("warmup_s", "cooldown_s", "drain_s"):
         if not 0 <= getattr(load, name) <= 3_600:
             raise SpecError(f"load.{name}: between 0 and 3600 seconds")
     if not 0 <= load.calibrate_s <= 60:
@@ -142,3 +146,16 @@ def _check_phases(load: Load) -> None:
         raise SpecError("load.ramp_from: a ramp needs load.duration_s, and a trace's times cannot be ramped")
     if not 0 < load.ramp_from < min(load.levels):
         raise SpecError("load.ramp_from: above 0 and below every level: the load rises from there to the level")
+
+
+def _check_schedule(load: Load) -> None:
+    """The sending times of a rate are computed beforehand, so their number is bounded."""
+    if load.arrivals in (Arrivals.CLOSED, Arrivals.REPLAY):
+        return
+    if max(load.levels) > _MAX_RATE_PER_S:
+        raise SpecError(f"load.levels: at most {_MAX_RATE_PER_S} requests per second")
+    if max(load.levels) * ((load.duration_s or 0) + load.warmup_s + load.cooldown_s) > _MAX_SCHEDULED:
+        raise SpecError(
+            f"load.duration_s: the rate times duration and warm-up comes to more than {_MAX_SCHEDULED} requests; "
+            "ask for a shorter stage or a lower rate"
+        )

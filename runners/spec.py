@@ -6,6 +6,7 @@ A specification never holds a secret: ``api_key_env`` names the environment vari
 import dataclasses
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import isfinite
 from typing import Any, Self
 
 from runners.budget import Budget, complaint
@@ -210,6 +211,7 @@ def _check_budget(spec: RunSpec) -> None:
 def _check(spec: RunSpec) -> None:
     if spec.version != SPEC_VERSION:
         raise SpecError(f"version: {spec.version} is not known here; this is version {SPEC_VERSION}")
+    _check_finite(spec, "")
     _check_target(spec.target)
     _check_workload(spec.workload)
     check_load(spec.load)
@@ -225,6 +227,17 @@ def _check(spec: RunSpec) -> None:
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
         raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
     _check_budget(spec)
+
+
+def _check_finite(value: Any, path: str) -> None:
+    if dataclasses.is_dataclass(value):
+        for item in dataclasses.fields(value):
+            _check_finite(getattr(value, item.name), f"{path}.{item.name}" if path else item.name)
+    elif isinstance(value, tuple):
+        for inner in value:
+            _check_finite(inner, path)
+    elif isinstance(value, float) and not isfinite(value):
+        raise SpecError(f"{path}: {value} is not a number that can be used; give a finite one")
 
 
 def _check_target(target: Target) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from runners.load.answer import Answer
+from runners.load.answer import row_of
 from runners.load.arrivals import ClosedLoop, Span
 from runners.load.engine import Engine
 from runners.load.exchange import Exchange
@@ -99,7 +99,7 @@ class Asker:
         request = requests.build(tuple(messages), tokens, model=model, images=images)
         exchange = exchange_once(self.destination, self.timeouts, request, tokens, self.on_tick)
         exchange.model = model or requests.models[0]
-        return Answer(exchange, form, streams=requests.streams, secret=requests.key).row()
+        return row_of(exchange, form, streams=requests.streams, secret=requests.key)
 
     def post(self, requests: Requests, path: str, body: dict[str, Any]) -> Any:
         """JSON from a page beside the measured one; None for anything but a success."""

@@ -1,5 +1,6 @@
 """The result table for people at a terminal."""
 
+import re
 from typing import Any
 
 from runners.load.search import FINDINGS
@@ -20,6 +21,9 @@ _COLUMNS = (
     ("energy/query", "wh_per_query", "mean"),
     ("cost/M output", "usd_per_mtok_output", "mean"),
 )
+#: Notes that hold for every run and concern no instrument in particular.
+_GENERAL_NOTES = frozenset({"sampled_host"})
+_SENTENCE_END = re.compile(r"(?<=\.)\s+(?=[A-Z])")
 _MARKS = {str(Mark.MEASURED): "", str(Mark.MODELLED): "~", str(Mark.ASSUMED): "?"}
 
 
@@ -35,8 +39,10 @@ def cell(stage: dict[str, Any], key: str, statistic: str) -> str:
     return f"{_MARKS[metric['mark']]}{text} {unit}"
 
 
-def table(summary: dict[str, Any]) -> str:
-    """Failures first, then a row a stage; "n=12" stands where 12 values are too few for a percentile."""
+def table(summary: dict[str, Any], *, verbose: bool = False) -> str:
+    """Failures first, then a row a stage; "n=12" stands where 12 values are too few for a percentile. ``verbose`` gives
+    the notes on power in full, as summary.json holds them; else what each instrument is or lacks, in a sentence.
+    """
     stages = summary["stages"]
     columns = [column for column in _COLUMNS if any(column[1] in stage["metrics"] for stage in stages)]
     if not any(stage["cache"]["offered_share"] for stage in stages):
@@ -50,7 +56,7 @@ def table(summary: dict[str, Any]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join([*_failure_lines(stages), *lines, *_notes(summary)])
+    return "\n".join([*_failure_lines(stages), *lines, *_notes(summary, verbose)])
 
 
 def _load(stage: dict[str, Any]) -> str:
@@ -86,7 +92,7 @@ def _failure_lines(stages: list[dict[str, Any]]) -> list[str]:
     return [*lines, ""]
 
 
-def _notes(summary: dict[str, Any]) -> list[str]:
+def _notes(summary: dict[str, Any], verbose: bool) -> list[str]:
     lines = [""]
     for name in FINDINGS:
         if summary.get(name):
@@ -103,5 +109,8 @@ def _notes(summary: dict[str, Any]) -> list[str]:
                 said.add(item["text"])
                 lines.append(f"{_load(stage)} {item['code']}: {item['text']}")
     for item in summary.get("power", {}).get("notes", []):
-        lines.append(f"power: {item['text']}")
+        if verbose:
+            lines.append(f"power: {item['text']}")
+        elif item["code"] not in _GENERAL_NOTES:
+            lines.append(f"power: {_SENTENCE_END.split(item['text'], maxsplit=1)[0]}")
     return lines if len(lines) > 1 else []

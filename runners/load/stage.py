@@ -10,27 +10,30 @@ from time import monotonic_ns, process_time
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from runners.load.answer import Answer
+from runners.load.answer import row_and_answer
 from runners.load.arrivals import ClosedLoop, Offsets, OpenLoop, Span, Times, cut, schedule_ns
 from runners.load.calibrate import Calibration
 from runners.load.chains import Chains
 from runners.load.engine import Engine
 from runners.load.exchange import Exchange
 from runners.load.judgement import Client
-from runners.load.outcomes import Outcome
+from runners.load.outcomes import FATAL, Outcome
 from runners.load.plan import StagePlan
-from runners.load.records import Spool
 from runners.load.supply import Supply
 from runners.load.target import Requests
 from runners.load.tokens import CountTokens
+from runners.load.unsent import RequestSpool
 from runners.load.workloads import Said, Workload
 from runners.load.workloads.trace import Recording
 from runners.spec import Arrivals, RunSpec
 
 _BUILD_AHEAD = 64
+#: How long building may hold up: a report before the start, a send afterwards.
+_FILL_S, _TOP_UP_S = 0.25, 0.005
+_LEAD_NS = 5_000_000
 _RECENT = 20
-_TOP_UP_NS = 3_000_000
 
 
 @contextmanager
@@ -61,14 +64,16 @@ def turn_columns(exchange: Exchange) -> dict[str, Any]:
 
 
 class Recorder:
-    """Reads finished exchanges into rows, spools them, and counts for the progress line."""
+    """Reads finished exchanges into rows, spools them, and counts for the progress line. ``stop`` is called with a
+    reason when going on is pointless: nothing can be written, or an answer says that no other will succeed.
+    """
 
-    def __init__(self, spool: Spool, requests: Requests, count_tokens: CountTokens | None) -> None:
+    def __init__(self, spool: RequestSpool, requests: Requests, count_tokens: CountTokens | None) -> None:
         self._spool = spool
         self._requests = requests
         self._count_tokens = count_tokens
         self.write_error: OSError | None = None
-        self.on_write_error: Callable[[], None] = lambda: None
+        self.stop: Callable[[str], None] = lambda reason: None
         self.on_answer: Callable[[Exchange, dict[str, Any], str], None] | None = None
         self.reset()
 
@@ -78,21 +83,23 @@ class Recorder:
 
     def take(self, exchange: Exchange) -> None:
         requests = self._requests
-        answer = Answer(
+        row, answer = row_and_answer(
             exchange,
             requests.form,
             streams=requests.streams,
             count_tokens=self._count_tokens,
             secret=requests.key,
         )
-        row = answer.row() | turn_columns(exchange)
+        row |= turn_columns(exchange)
         if self.on_answer:
             self.on_answer(exchange, row, answer.said.answer_text)
         self._count(row)
-        self.append(row)
-
-    def append(self, row: dict[str, Any]) -> None:
         self._write(lambda: self._spool.append(row))
+        if row["outcome"] in FATAL and row["outcome"] != Outcome.AUTH_ERROR:  # the engine counts those by their status
+            self.stop(row["outcome"])
+
+    def append_batch(self, batch: pa.RecordBatch) -> None:
+        self._write(lambda: self._spool.append_batch(batch))
 
     def flush(self) -> None:
         self._write(self._spool.flush)
@@ -108,7 +115,7 @@ class Recorder:
             write()
         except OSError as error:
             self.write_error = error
-            self.on_write_error()
+            self.stop("write_error")
 
     def _count(self, row: dict[str, Any]) -> None:
         if row["warmup"]:
@@ -170,11 +177,11 @@ class Stage:
 
     def run(self, on_tick: Callable[[int], None]) -> None:
         self._recorder.reset()
-        self._supply.fill(min(self.ahead, self.plan.requests or self.ahead))
+        self._prepare(on_tick)
         offsets_ns = None if self.closed else self._offsets_ns()
         with _no_collection():
             cpu_began_s = process_time()
-            self.begin_ns = monotonic_ns()  # all that takes time was done before
+            self.begin_ns = monotonic_ns() + (0 if offsets_ns is None else _LEAD_NS)
             self._pacing = pacing = self._make_pacing(offsets_ns)
             self._recorder.on_answer = partial(self._answered, pacing) if isinstance(pacing, Chains) else None
             self._engine.drive(pacing, self._next, drain_s=self.spec.load.drain_s, on_tick=on_tick)
@@ -184,20 +191,31 @@ class Stage:
         self._recorder.flush()
         self.cpu_s = process_time() - cpu_began_s
 
+    def _prepare(self, on_tick: Callable[[int], None]) -> None:
+        """Builds the first requests, with a report now and then, until they wait or the run is stopped."""
+        self.begin_ns = monotonic_ns()
+        count = min(self.ahead, self.plan.requests or self.ahead)
+        while not self._engine.stop_reason and not self._supply.fill(count, _FILL_S):
+            on_tick(monotonic_ns())
+
     def top_up(self) -> None:
         """To be called between sends, while the loop has time."""
+        if self._pacing is None:
+            return
         planned, ahead = self.planned, self.ahead // 2
-        if planned is not None and self._pacing is not None:
+        if planned is not None:
             ahead = min(ahead, planned - self._pacing.span.measured)
-        self._supply.fill(ahead, until_ns=monotonic_ns() + _TOP_UP_NS)
+        self._supply.fill(ahead, _TOP_UP_S)
 
     def phase(self, now_ns: int) -> str:
-        if now_ns < self.begin_ns + self.spec.load.warmup_s * 1e9:
+        if self._pacing is None or now_ns < self.begin_ns + self.spec.load.warmup_s * 1e9:
             return "warmup"
         return "drain" if self._pacing and self._pacing.ended(now_ns) else "measure"
 
     def fraction(self, now_ns: int) -> float:
         """How far, between 0 and 1."""
+        if self._pacing is None:
+            return 0.0
         load, requests = self.spec.load, self.planned
         elapsed_s = (now_ns - self.begin_ns) / 1e9
         by_count = self._recorder.finished / requests if requests else 0.0
@@ -264,14 +282,10 @@ class Stage:
     def _record_not_sent(self, pacing: ClosedLoop | OpenLoop | Chains) -> None:
         """A row for every planned request that was never sent, so that counts always add up."""
         if isinstance(pacing, OpenLoop):
-            due = pacing.due_ns[pacing.sent :]
-            left = pacing.planned - pacing.span.measured
-            missing = [int(stamp) for stamp in due[due >= pacing.span.warm_ns]][:left]
+            due_ns = pacing.due_ns[pacing.sent :]
+            due_ns = due_ns[due_ns >= pacing.span.warm_ns][: pacing.planned - pacing.span.measured]
         else:
             planned = self.plan.requests if self._engine.stop_reason else None
-            missing = [0] * max(0, (planned or 0) - pacing.span.measured)
-        for due_ns in missing:
-            exchange = self._supply.take(warmup=False)
-            exchange.due_ns = due_ns
-            exchange.fail(Outcome.NOT_SENT, f"the stage was stopped: {self._engine.stop_reason}")
-            self._recorder.take(exchange)
+            due_ns = np.zeros(max(0, (planned or 0) - pacing.span.measured), dtype=np.int64)
+        for batch in self._supply.unsent(due_ns, f"the stage was stopped: {self._engine.stop_reason}"):
+            self._recorder.append_batch(batch)

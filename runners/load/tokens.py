@@ -20,7 +20,12 @@ def tokenizer_counter(path: str) -> CountTokens:
         tokenizer = Tokenizer.from_file(path)
     except Exception as error:
         raise ValueError(f"the tokenizer {path} cannot be read ({error}): give the path of a tokenizer.json") from None
-    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def count(text: str) -> int:
+        whole = text.encode("utf-8", "replace").decode()  # a lone surrogate is JSON, and no text for a tokenizer
+        return len(tokenizer.encode(whole, add_special_tokens=False).ids)
+
+    return count
 
 
 def endpoint_counter(post: Post, model: str) -> CountTokens | None:

@@ -1,6 +1,7 @@
 """What an answer said, put together from its events: token events with their stamps, counts, reasons."""
 
 from runners.load.dialects import Delta, Timings, Usage
+from runners.load.dialects.base import MAX_TOKENS
 from runners.load.tokens import CountTokens
 
 #: Usage and tokenizer may differ by special tokens; beyond both of these one of them is wrong.
@@ -132,7 +133,7 @@ class Transcript:
         output = self.usage.output
         if len(self._closed) > 1 and self.several_choices:
             output = sum(usage.output or 0 for usage in self._closed.values())
-        if self.texts and not output:
+        if (self.texts and not output) or (output or 0) > MAX_TOKENS:
             self.flag("bad_usage")
             return None
         return output

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+#: No tokenizer cuts common words finer or holds them together more; other counts are not believed.
+_LEAST_PER_WORD, _MOST_PER_WORD = 0.2, 20.0
+
 #: Common words that nearly every tokenizer holds as one token with the space before them.
 WORDS = tuple(Path(__file__).with_name("words.txt").read_text().split())
 
@@ -36,7 +39,7 @@ class LengthFit:
     def from_counts(cls, small: tuple[int, int], large: tuple[int, int]) -> "LengthFit":
         """From two (words, prompt tokens) that the endpoint counted."""
         per_word = (large[1] - small[1]) / (large[0] - small[0])
-        if per_word <= 0:
+        if not _LEAST_PER_WORD <= per_word <= _MOST_PER_WORD:
             return cls()
         return cls(small[1] - per_word * small[0], per_word, checked=True)
 

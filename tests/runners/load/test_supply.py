@@ -37,7 +37,7 @@ def prompt(exchange):
 def test_70_prompts_are_built_before_their_time_and_not_when_they_are_sent():
     workload = Numbered(renews=False)
     ready = supply(workload)
-    ready.fill(64)
+    ready.fill(64, 9)
     sent = [ready.take(False) for _ in range(64)]
     assert workload.started == 64
     assert [prompt(exchange) for exchange in sent] == [f"prompt {i}" for i in range(64)]
@@ -46,23 +46,23 @@ def test_70_prompts_are_built_before_their_time_and_not_when_they_are_sent():
 
 def test_building_stops_when_its_time_is_up():
     workload = Numbered(renews=False)
-    supply(workload).fill(1000, until_ns=0)
+    assert not supply(workload).fill(1000, 0)
     assert workload.started == 0
 
 
 def test_prompts_built_for_the_warmup_are_thrown_away_where_the_measured_ones_must_share_nothing_with_them():
     ready = supply(Numbered(renews=True), warmup_s=1.0)
-    ready.fill(5)
+    ready.fill(5, 9)
     assert prompt(ready.take(True)) == "prompt 0"
     assert prompt(ready.take(False)) == "prompt 5"
-    ready.fill(2)
+    ready.fill(2, 9)
     assert prompt(ready.take(True)) == "prompt 6"  # the cool-down goes on with what there is
     assert prompt(ready.take(False)) == "prompt 7"
 
 
 def test_others_keep_them():
     ready = supply(Numbered(renews=False), warmup_s=1.0)
-    ready.fill(5)
+    ready.fill(5, 9)
     assert [prompt(ready.take(warmup)) for warmup in (True, False)] == ["prompt 0", "prompt 1"]
 
 
