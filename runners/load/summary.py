@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runners.load.calibrate import Calibration
+from runners.load.dialects import form
 from runners.load.flags import flag_reasons
 from runners.load.outcomes import HELP, Outcome
 from runners.load.rows import MISSING, Bools, StageRows, Window
@@ -158,17 +159,25 @@ def _metrics(
         return metrics
     metrics |= _rates(rows, window, spec, counts)
     served = float(rows.served_in(window).sum())
-    output, total = _tokens_in(rows, window)
+    output, input_ = _tokens_in(rows, window, spec)
+    total = _total(output, input_, spec)
     metrics |= _energy(ledger, window, served, output, total)
     metrics |= _money(spec, window, served, output, total)
     return metrics
 
 
-def _tokens_in(rows: StageRows, window: Window) -> tuple[float | None, float | None]:
-    """(output, total) tokens of the window; None unless every answer came with its count."""
-    output = rows.output_tokens_in(window) if _all_known(rows, "output_tokens") else None
-    input_ = rows.input_tokens_in(window) if _all_known(rows, "input_tokens") else None
-    return output, output + input_ if output is not None and input_ is not None else None
+def _tokens_in(rows: StageRows, window: Window, spec: RunSpec) -> tuple[float | None, float | None]:
+    """(output, input) tokens of the window; None unless every answer came with its count."""
+    generates = form(spec.target.dialect).generates
+    output = rows.output_tokens_in(window) if generates and _all_known(rows, "output_tokens") else None
+    return output, rows.input_tokens_in(window) if _all_known(rows, "input_tokens") else None
+
+
+def _total(output: float | None, input_: float | None, spec: RunSpec) -> float | None:
+    """Input and output together; where nothing is generated the input is all."""
+    if input_ is None or not form(spec.target.dialect).generates:
+        return input_
+    return None if output is None else output + input_
 
 
 def _all_known(rows: StageRows, name: str) -> bool:
@@ -209,13 +218,13 @@ def _rates(rows: StageRows, window: Window, spec: RunSpec, counts: dict[str, int
     seconds = window.seconds
     served = rows.served_in(window)
     n = int((served > 0).sum())
-    output, total = _tokens_in(rows, window)
+    output, input_ = _tokens_in(rows, window, spec)
     planned = counts["planned"]
     result = {
         "request_per_s": rate(float(served.sum()) / seconds, n),
         "output_tokens_per_s": rate(_per(output, seconds), n),
-        "input_tokens_per_s": rate(_per(None if total is None or output is None else total - output, seconds), n),
-        "total_tokens_per_s": rate(_per(total, seconds), n),
+        "input_tokens_per_s": rate(_per(input_, seconds), n),
+        "total_tokens_per_s": rate(_per(_total(output, input_, spec), seconds), n),
         "success_share": rate(100 * counts["ok"] / planned, planned) if planned else None,
         "achieved_concurrency": rate(rows.concurrency_in(window), n),
     }
@@ -322,7 +331,7 @@ def _reasons(
     client: Client | None,
 ) -> list[dict[str, str]]:
     reasons = _failure_reasons(rows, counts, client) + _client_reasons(rows, window, metrics, client)
-    if counts["ok"] and not _all_known(rows, "output_tokens"):
+    if counts["ok"] and form(spec.target.dialect).generates and not _all_known(rows, "output_tokens"):
         unknown = int((rows.ints("output_tokens")[rows.ok] == MISSING).sum())
         reasons.append(
             reason(
