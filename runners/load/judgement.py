@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from runners.load.calibrate import Calibration
+from runners.load.dialects import form
 from runners.load.lengthclasses import LengthClass
 from runners.load.outcomes import HELP, Outcome
 from runners.load.plan import StagePlan
@@ -91,7 +92,7 @@ def reasons_of(seen: Seen, client: Client | None) -> list[dict[str, str]]:
         *_failure_reasons(seen.rows, seen.counts, client),
         *_client_reasons(seen.rows, seen.window, seen.metrics, client),
         *_load_reasons(seen),
-        *_token_reasons(seen.rows),
+        *_token_reasons(seen.rows, seen.spec),
         *_prompt_reasons(seen),
         *_gap_reasons(seen.rows),
     ]
@@ -136,9 +137,9 @@ def _task_reasons(seen: Seen) -> list[dict[str, str]]:
     return [reason("tasks_cut", words)]
 
 
-def _token_reasons(rows: StageRows) -> list[dict[str, str]]:
-    asks_for_none = bool((rows.ints("asked_output_tokens")[rows.ok] == 0).all())
-    if asks_for_none or rows.all_known("output_tokens"):
+def _token_reasons(rows: StageRows, spec: RunSpec) -> list[dict[str, str]]:
+    generates = form(spec.target.dialect).generates
+    if not generates or not rows.ok.any() or rows.all_known("output_tokens"):
         return []
     unknown, ok = int((rows.ints("output_tokens")[rows.ok] == MISSING).sum()), int(rows.ok.sum())
     words = (

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from runners.load.dialects import form
 from runners.load.flags import flag_reasons
 from runners.load.judgement import SAME_READ_LIMIT, Client, Seen, failures, reason, reasons_of, verdict
 from runners.load.lengthclasses import length_classes
@@ -161,17 +162,25 @@ def _metrics(
         return metrics
     metrics |= _rates(rows, window, spec, counts)
     served = float(rows.served_in(window).sum())
-    output, _, total = _tokens_in(rows, window)
+    output, input_ = _tokens_in(rows, window, spec)
+    total = _total(output, input_, spec)
     metrics |= _energy(ledger, window, served, output, total)
     metrics |= _money(spec, window, served, output, total)
     return metrics
 
 
-def _tokens_in(rows: StageRows, window: Window) -> tuple[float | None, float | None, float | None]:
-    """(output, input, total) tokens of the window; None unless every answer came with its count."""
-    output = rows.output_tokens_in(window) if rows.all_known("output_tokens") else None
-    input_ = rows.input_tokens_in(window) if rows.all_known("input_tokens") else None
-    return output, input_, output + input_ if output is not None and input_ is not None else None
+def _tokens_in(rows: StageRows, window: Window, spec: RunSpec) -> tuple[float | None, float | None]:
+    """(output, input) tokens of the window; None unless every answer came with its count."""
+    generates = form(spec.target.dialect).generates
+    output = rows.output_tokens_in(window) if generates and rows.all_known("output_tokens") else None
+    return output, rows.input_tokens_in(window) if rows.all_known("input_tokens") else None
+
+
+def _total(output: float | None, input_: float | None, spec: RunSpec) -> float | None:
+    """Input and output together; where nothing is generated the input is all."""
+    if input_ is None or not form(spec.target.dialect).generates:
+        return input_
+    return None if output is None else output + input_
 
 
 def _latencies(rows: StageRows, spec: RunSpec) -> dict[str, Any]:
@@ -208,12 +217,12 @@ def _rates(rows: StageRows, window: Window, spec: RunSpec, counts: dict[str, int
     seconds = window.seconds
     served = rows.served_in(window)
     n = int((served > 0).sum())
-    output, input_, total = _tokens_in(rows, window)
+    output, input_ = _tokens_in(rows, window, spec)
     result = {
         "request_per_s": rate(float(served.sum()) / seconds, n),
         "output_tokens_per_s": rate(_per(output, seconds), n),
         "input_tokens_per_s": rate(_per(input_, seconds), n),
-        "total_tokens_per_s": rate(_per(total, seconds), n),
+        "total_tokens_per_s": rate(_per(_total(output, input_, spec), seconds), n),
         "achieved_concurrency": rate(rows.concurrency_in(window), n),
     }
     if spec.slo.bounds() and counts["planned"]:
