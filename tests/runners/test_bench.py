@@ -490,7 +490,7 @@ def test_the_table_tells_of_each_instrument_in_a_sentence_and_in_full_when_asked
         {"code": "sampled_host", "text": "Power is that of the machine that samples."},
         {"code": "rapl_missing", "text": "No RAPL counters under /sys/class/x: usual in machines. Use another one."},
     ]
-    summary = {"stages": [], "power": {"notes": notes}}
+    summary = {"stages": [], "levels": [], "power": {"notes": notes}}
     assert table(summary).endswith("\npower: No RAPL counters under /sys/class/x: usual in machines.")
     assert "machine that samples" not in table(summary)
     assert table(summary, verbose=True).endswith("Use another one.")

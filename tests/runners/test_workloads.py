@@ -319,7 +319,8 @@ def test_103_a_cold_start_falls_into_the_warmup_which_is_not_drained(tmp_path):
     cold = 4 + 2  # the check before the run comes first
 
     def script(wire):
-        time.sleep(0.5 if 2 < len(service.requests) <= cold else 0.1)
+        number = len(service.requests)
+        time.sleep(0.5 if 2 < number <= cold else 0.1 + 0.02 * (number % 4))  # never all at once
         good(wire)
 
     with serving({"keep": script}) as service:
@@ -329,4 +330,4 @@ def test_103_a_cold_start_falls_into_the_warmup_which_is_not_drained(tmp_path):
     assert max(row["first_token_ns"] - row["sent_ns"] for row in rows if row["warmup"]) > 0.45e9
     assert max(row["first_token_ns"] - row["sent_ns"] for row in measured) < 0.4e9
     began_ns = measured[0]["sent_ns"]
-    assert sum(row["sent_ns"] < began_ns < row["end_ns"] for row in rows if row["warmup"]) == 3
+    assert sum(row["sent_ns"] < began_ns < row["end_ns"] for row in rows if row["warmup"]) >= 2
