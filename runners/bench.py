@@ -114,13 +114,13 @@ class Bench:
     def _aim(self, key: str) -> tuple[Destination, Requests]:
         target = self.spec.target
         try:
-            endpoint = base_endpoint(target.url)
-            where = destination(endpoint)
+            endpoint = base_endpoint(target.url, target.dialect)
+            where = destination(endpoint, target)
         except ResolveError as error:
             raise Unusable(str(error.outcome), str(error)) from None
         except AddressError as error:
             raise Unusable("bad_url", str(error)) from None
-        return where, Requests(endpoint, target.dialect, target.model, self.spec.workload, key)
+        return where, Requests(endpoint, target, self.spec.workload, key)
 
     def _calibrate(self, sampler: Sampler) -> list[Calibration]:
         """One a level; none when it was not asked for."""
@@ -260,7 +260,7 @@ class Bench:
             for stage, client in self._stages
         ]
         attribution = add_medians(rows, stages, energy_of, idle_w)
-        engine, version, _ = identify(where, checked.requests.key)
+        engine, version, _ = identify(where, checked.requests.headers)
         return summarise(
             rows,
             self.spec,
@@ -273,7 +273,7 @@ class Bench:
             environment=environment(),
             target={
                 "url": where.endpoint.url,
-                "model": self.spec.target.model,
+                "model": ", ".join(checked.requests.models),
                 "dialect": self.spec.target.dialect.value,
                 "engine": engine,
                 "engine_version": version,

@@ -20,6 +20,7 @@ from observatory.api.shapes import (
     page_of,
 )
 from observatory.catalog.models import Endpoint
+from runners.spec import Dialect
 
 router = Router(tags=["endpoints"])
 
@@ -33,7 +34,7 @@ class EndpointIn(Input):
     name: Annotated[Line, Field(min_length=1, max_length=100)]
     url: Annotated[Line, Field(description="Base address, such as http://gpu-1:8000")]
     model: Annotated[Line, Field(min_length=1, max_length=200, description="Model name as the server expects it")]
-    dialect: Literal["openai-chat", "openai-completions"] = "openai-chat"
+    dialect: Annotated[Dialect, Field(strict=False)] = Dialect.OPENAI_CHAT
     api_key: Annotated[Line, Field(description="Write-only; only its last four characters are ever shown")] = ""
     billing: Annotated[
         Literal["machine", "tokens", "free"], Field(description="How it is paid: by the hour, by the token, not at all")

@@ -41,7 +41,7 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
         }
         help_texts = {
             "model": "As the server calls it. Leave empty to take the first that the server names.",
-            "dialect": "openai-chat for /v1/chat/completions, openai-completions for /v1/completions.",
+            "dialect": "What the server speaks: openai-chat for most, the others by their engine's name.",
             "api_key": "Only if the server asks for one. It is stored encrypted and not shown again.",
             "billing": "By the token: a run sets its worst case aside; none starts while the price is unknown.",
         }

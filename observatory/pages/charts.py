@@ -108,9 +108,10 @@ def axis(title: str, *, of: Iterable[float | None] = (), **more: Any) -> dict[st
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times each power of ten from just below ``low`` to just above ``high``."""
+    """1, 2 and 5 times each power of ten from just below ``low`` to just above ``high``; the powers alone over many."""
+    steps = (1, 2, 5) if high / low < 1e5 else (1,)
     powers = range(floor(log10(low)) - 1, floor(log10(high)) + 2)
-    ticks = [step * 10.0**power for power in powers for step in (1, 2, 5)]
+    ticks = [step * 10.0**power for power in powers for step in steps]
     return [tick for tick in ticks if low / 2.5 <= tick <= high * 2.5]
 
 

@@ -75,6 +75,7 @@ function follow(plot) {
 
 function tell(plot, text) {
   if (plot.data) Plotly.purge(plot);
+  plot.closest("figure").querySelector("details").hidden = true;
   plot.replaceChildren(Object.assign(document.createElement("p"), { className: "muted", textContent: text }));
 }
 

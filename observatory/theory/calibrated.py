@@ -10,6 +10,7 @@ from observatory.theory.formats import Format, Matrix, Scope, quantized, round_t
 
 _DAMPING = 0.01
 _AWQ_STEPS = 20
+_AWQ_SAMPLES = 512
 
 
 def gptq(weights: Matrix, inputs: Matrix, form: Format, scope: Scope, group: int) -> Matrix:
@@ -37,18 +38,19 @@ def gptq(weights: Matrix, inputs: Matrix, form: Format, scope: Scope, group: int
 def awq(weights: Matrix, inputs: Matrix, form: Format, scope: Scope, group: int) -> Matrix:
     """Scales input channels by a power of their mean magnitude before rounding; the power is searched from 0 to 1.
 
-    Power 0 is plain rounding, so that the result is never worse on the calibration inputs. Source: Lin et al. 2023,
-    AWQ: Activation-aware Weight Quantization, section 3.2 and equation 5.
+    The first inputs judge each power, plain rounding (power 0) among them. Source: Lin et al. 2023, AWQ, section 3.2
+    and equation 5.
     """
     magnitude = np.abs(inputs).mean(axis=1)
     magnitude = np.where(magnitude > 0, magnitude, 1.0)
-    wanted = weights @ inputs
+    tested = inputs[:, :_AWQ_SAMPLES]
+    wanted = weights @ tested
     best, best_error = weights, np.inf
     for step in range(_AWQ_STEPS):
         salience = magnitude ** (step / _AWQ_STEPS)
         salience = salience / np.sqrt(salience.max() * salience.min())
         tried = quantized(weights * salience, form, scope, group) / salience
-        error = float(np.linalg.norm(tried @ inputs - wanted))
+        error = float(np.linalg.norm(tried @ tested - wanted))
         if error < best_error:
             best, best_error = tried, error
     return best

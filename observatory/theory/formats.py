@@ -30,6 +30,8 @@ class Scope(StrEnum):
 
 _BITS = {Format.INT8: 8, Format.INT4: 4, Format.FP8: 8, Format.FP4: 4}
 _SCALE_BITS = 16
+#: Of the formats with an exponent: bits of the mantissa, and bias of the exponent.
+_FLOATS = {Format.FP8: (3, 7), Format.FP4: (1, 1)}
 
 
 def bits(form: Format) -> int:
@@ -65,18 +67,14 @@ def _floats(exponent_bits: int, mantissa_bits: int, bias: int, largest: float) -
 
 def round_to(values: Matrix, form: Format) -> Matrix:
     """The nearest value of the format; ties to even, values beyond the range to its end."""
-    if form in (Format.INT8, Format.INT4):
-        top = levels(form)[-1]
-        rounded: Matrix = np.clip(np.rint(values), -top, top)
-        return rounded
-    known = levels(form)
-    upper = np.clip(np.searchsorted(known, values), 1, known.size - 1)
-    low, high = known[upper - 1], known[upper]
-    below = values - low
-    above = high - values
-    even = (upper - 1 - known.size // 2) % 2 == 0  # counted from zero, so that an even mantissa wins a tie
-    nearest: Matrix = np.where((below < above) | ((below == above) & even), low, high)
-    return nearest
+    step: Matrix | float = 1.0
+    if form in _FLOATS:
+        mantissa_bits, bias = _FLOATS[form]
+        _, exponents = np.frexp(np.abs(values))
+        step = np.ldexp(1.0, np.maximum(exponents - 1, 1 - bias) - mantissa_bits)
+    top = levels(form)[-1]
+    rounded: Matrix = np.clip(np.rint(values / step) * step, -top, top)
+    return rounded
 
 
 def scales(weights: Matrix, form: Format, scope: Scope, group: int) -> Matrix:
