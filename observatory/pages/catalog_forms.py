@@ -50,6 +50,7 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
         self.stored_key = self.instance.api_key
         self.fields["model"].required = False
+        self.fields["billing"].required = False
         if self.stored_key:
             self.fields[
                 "api_key"

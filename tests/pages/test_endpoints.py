@@ -106,8 +106,9 @@ def test_a_negative_price_is_refused(staff_client: Client) -> None:
 
 def test_what_is_known_of_a_site_is_filled_in_by_staff(staff_client: Client) -> None:
     site = Site.objects.create(slug="cellar", name="Cellar")
-    refused = staff_client.post(f"/sites/{site.pk}/edit", {"name": "Cellar", "pue": "0.5"})
+    day = {"effective_from": "2026-01-01"}
+    refused = staff_client.post(f"/sites/{site.pk}/edit", day | {"pue": "0.5"})
     assert "greater than or equal to 1" in refused.content.decode()
-    staff_client.post(f"/sites/{site.pk}/edit", {"name": "Cellar", "pue": "1.4", "source": "meter"})
-    site.refresh_from_db()
-    assert (site.pue, site.source, site.grid_g_per_kwh) == (1.4, "meter", None)
+    staff_client.post(f"/sites/{site.pk}/edit", day | {"pue": "1.4", "source": "meter"})
+    known = site.current
+    assert (known.pue, known.source, known.grid_g_per_kwh) == (1.4, "meter", None)
