@@ -120,7 +120,7 @@ class SiteFactorsForm(forms.ModelForm):  # type: ignore[type-arg]
             "source": "Where these numbers come from.",
         }
         widgets = {
-            "effective_from": forms.DateInput(attrs={"type": "date"}),
+            "effective_from": forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}),
             "source": forms.TextInput(),
             "note": forms.TextInput(),
         }
@@ -136,7 +136,7 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]
             "source": "Where the price comes from, such as an offer or an invoice.",
         }
         widgets = {
-            "effective_from": forms.DateInput(attrs={"type": "date"}),
+            "effective_from": forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}),
             "source": forms.TextInput(),
             "note": forms.TextInput(),
         }
