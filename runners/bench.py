@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial
+from math import ceil
 from pathlib import Path
 from time import monotonic_ns
 from types import FrameType
@@ -24,12 +25,13 @@ from runners.load.calibrate import Calibration, calibrate
 from runners.load.check import Asker, Checked, Unusable, check
 from runners.load.energy_use import add_medians
 from runners.load.engine import Engine
-from runners.load.records import SCHEMA, Spool, read_spool, write_parquet
+from runners.load.records import SCHEMA, read_spool, write_parquet
 from runners.load.rows import Window
 from runners.load.stage import Recorder, Stage, Supply
 from runners.load.summary import Client, Ledger, reason, summarise, summarise_stage
 from runners.load.target import Requests, api_key, base_endpoint, destination
 from runners.load.transport import Destination
+from runners.load.unsent import RequestSpool
 from runners.load.workload import tokenizer_counter
 from runners.power.energy import mean_power_w, window_ledger
 from runners.power.sampler import Sampler
@@ -67,6 +69,7 @@ class Bench:
         self._stop = ""
         self._next_report_ns = 0
         self._idle_window: tuple[int, int] | None = None
+        self._identity = ("", "")
 
     def run(self) -> Exit:
         """Raises SpecError for what cannot be asked; everything that an endpoint does becomes a status and words."""
@@ -93,11 +96,13 @@ class Bench:
     def _measure(self, key: str, count_tokens: Any, sampler: Sampler) -> tuple[Exit, str, str]:
         where, requests = self._aim(key)
         self._report("check", 0.0, sampler)
-        asker = Asker(where, self.spec.timeouts, partial(self._while_waiting, "check", sampler))
-        checked = check(asker, requests, self.spec.salt)
+        waiting = partial(self._while_waiting, "check", sampler)
+        checked = check(Asker(where, self.spec.timeouts, waiting), requests, self.spec.salt)
+        _refuse_too_short(checked)
+        self._identity = identify(where, checked.requests.headers, secret=key, on_tick=waiting)[:2]
         self._calibrations = self._calibrate(sampler)
         self._read_idle(sampler)
-        recorder = Recorder(Spool(self.out / "requests.arrow"), checked.requests, count_tokens)
+        recorder = Recorder(RequestSpool(self.out / "requests.arrow"), checked.requests, count_tokens)
         try:
             self._drive(where, checked, recorder, sampler)
         finally:
@@ -146,7 +151,7 @@ class Bench:
     def _drive(self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler) -> None:
         engine = self._engine = Engine(where, self.spec.timeouts, recorder.take)
         engine.resend = self.spec.budget.max_usd is None
-        recorder.on_write_error = lambda: engine.stop("write_error")
+        recorder.stop = engine.stop
         if self._stop:
             engine.stop(self._stop)
         try:
@@ -260,7 +265,7 @@ class Bench:
             for stage, client in self._stages
         ]
         attribution = add_medians(rows, stages, energy_of, idle_w)
-        engine, version, _ = identify(where, checked.requests.headers)
+        engine, version = self._identity
         return summarise(
             rows,
             self.spec,
@@ -303,6 +308,17 @@ class Bench:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft < hard:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _refuse_too_short(checked: Checked) -> None:
+    """Raises Unusable for prompts that cannot be as short as asked. Pictures count as tokens that nobody asked for."""
+    workload, fit = checked.requests.workload, checked.fit
+    if fit.checked and not workload.images.count and workload.input_tokens <= round(fit.overhead_tokens):
+        raise Unusable(
+            "prompt_too_short",
+            f"prompts of {workload.input_tokens} tokens cannot be sent: the chat template alone has "
+            f"{fit.overhead_tokens:.0f} tokens; ask for at least {ceil(fit.overhead_tokens + fit.tokens_per_word)}",
+        )
 
 
 def write_failure(error: OSError, out: Path, rows: int = 0) -> tuple[str, str]:

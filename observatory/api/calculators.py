@@ -43,7 +43,7 @@ class CalculatorOut(Schema):
     inputs: list[InputOut]
 
 
-@router.get("", response={200: list[CalculatorOut], **ERRORS})
+@router.get("", summary="Every calculator with its inputs", response={200: list[CalculatorOut], **ERRORS})
 def calculators(request: HttpRequest) -> Any:
     """Every calculator with its inputs."""
     return [_described(calculator) for calculator in CALCULATORS]

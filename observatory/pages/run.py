@@ -94,6 +94,7 @@ def _context(request: Request, results: RunResults) -> dict[str, Any]:
         "stages": results.stages,
         "stage": stage,
         "best": results.best,
+        "highest": results.highest,
         "best_metric": results.best_metric,
         "totals": totals(results.stages),
         "tabs": tabs,
@@ -181,7 +182,7 @@ def _chart(results: RunResults, name: str, query: Mapping[str, str]) -> charts.C
         index = stage.index if stage else request_rows.first_stage(results.rows)
         if results.rows is None or index is None:
             return None
-        return request_timeline(results.rows, index, results.power, results.devices)
+        return request_timeline(results.rows, index, results.power, results.devices, results.modelled_devices)
     if name == "energy":
         return account_charts.ledger_bars(stage.stage.energy) if stage and stage.stage.energy else None
     if name == "carbon":

@@ -27,14 +27,20 @@ _LOST_GRACE_S = 2.0
 #: How long the results of a measured run wait for a database that is away, and those of a stopped worker.
 _PATIENCE_S = 1800.0
 _STOPPED_PATIENCE_S = 5.0
+_MOVED = Ending(
+    Run.Status.FAILED,
+    "endpoint_changed",
+    "The endpoint has changed since the run was queued: start it again. Nothing was sent.",
+)
 
 
 def execute(run_id: int) -> None:
     """Runs a queued run to its end; does nothing when it is not queued or its endpoint is busy."""
+    clear_work()
     run = states.claim(run_id, f"{socket.gethostname()}:{os.getpid()}")
     if run is None:
         return
-    directory = settings.VAR_DIR / "work" / f"{run.pk}-{run.epoch}"
+    directory = _work() / f"{run.pk}-{run.epoch}"
     secret = ""
     try:
         secret = run.endpoint.api_key
@@ -58,7 +64,24 @@ def execute(run_id: int) -> None:
     dispatch.sweep()
 
 
+def _work() -> Path:
+    return Path(settings.VAR_DIR) / "work"
+
+
+def clear_work() -> None:
+    """Removes the folders that killed workers of this host left behind: those of runs that run no more."""
+    running = Run.objects.filter(status=Run.Status.RUNNING).values_list("pk", "epoch")
+    kept = {f"{pk}-{epoch}" for pk, epoch in running}
+    for left in _work().glob("*-*"):
+        if left.name not in kept:
+            logger.warning("%s is removed: its worker was killed, and its run has ended", left)
+            shutil.rmtree(left, ignore_errors=True)
+
+
 def _measure_and_store(run: Run, directory: Path, secret: str) -> None:
+    if run.spec["target"]["url"] != run.endpoint.url:  # the key is for the new address and must not reach the old one
+        _store(run, _MOVED, directory, secret, _PATIENCE_S)
+        return
     spec = directory / "spec.json"
     spec.write_text(json.dumps(run.spec, allow_nan=False))
     copier = spool.Copier(run, directory, secret)

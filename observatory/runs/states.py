@@ -103,6 +103,13 @@ def lose(run: Run, status: Run.Status, **results: Any) -> bool:
     return bool(gone.update(status=status, ended_at=Now(), lease_expires_at=None, **results))
 
 
+def count_salvage(run: Run) -> int:
+    """Which try to save the rows of a lost run begins now, from 1."""
+    Run.objects.filter(pk=run.pk).update(salvages=F("salvages") + 1)
+    run.refresh_from_db(fields=["salvages"])
+    return run.salvages
+
+
 def request_cancel(run_id: int) -> bool:
     """A queued run is cancelled at once, a running one within seconds. False when it had ended already."""
     run = Run.objects.filter(pk=run_id)
