@@ -196,13 +196,19 @@ _MAX_IMAGES, _MAX_IMAGE_PX, _MAX_CHOICES = 64, 8192, 128
 def _check_budget(spec: RunSpec) -> None:
     """A run whose worst case is unknown or too dear is refused wherever its specification is read."""
     load, workload = spec.load, spec.workload
+    unbounded = {
+        "workload.images": bool(workload.images.count),
+        "workload.models": bool(workload.models),
+        "target.extra_body": bool(spec.target.extra_body),
+    }
     trouble = complaint(
         spec.budget,
         stages=len(load.levels),
         requests=load.requests,
         warmup_s=load.warmup_s,
         input_tokens=workload.input_tokens,
-        output_tokens=workload.output_tokens,
+        output_tokens=workload.output_tokens * workload.choices,
+        unbounded=[name for name, used in unbounded.items() if used],
     )
     if trouble:
         raise SpecError(trouble)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.budget import Budget, longest_input, worst_case_usd
-from runners.spec import Load, RunSpec, SpecError, Target, Workload
+from runners.spec import Images, Load, ModelShare, RunSpec, SpecError, Target, Workload
 
 
 def spec(budget, requests=10, warmup_s=0.0, duration_s=None, levels=(1.0,)):
@@ -38,6 +38,23 @@ def test_a_bounded_run_is_accepted_and_comes_back_from_json():
 def test_a_run_that_may_cost_more_or_has_no_bound_is_refused(budget, more, words):
     with pytest.raises(SpecError, match=words):
         spec(budget, **more)
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"workload": Workload(100, 50, choices=4)}, "may cost up to"),
+        ({"workload": Workload(100, 50, images=Images(count=1))}, "workload.images: leave it out"),
+        ({"workload": Workload(100, 50, models=(ModelShare("a"),))}, "workload.models: leave it out"),
+        ({"target": Target("http://x", extra_body={"max_tokens": 9999})}, "target.extra_body: leave it out"),
+    ],
+)
+def test_what_else_may_cost_is_counted_or_refused(parts, words):
+    base = {"target": Target("http://x"), "workload": Workload(100, 50)}
+    asked = {**base, "load": Load(requests=10), "budget": Budget(0.014, 1, 2)}
+    RunSpec(**asked)
+    with pytest.raises(SpecError, match=words):
+        RunSpec(**(asked | parts))
 
 
 tokens, rates = st.integers(1, 10**6), st.decimals(0, 1000, places=4)
