@@ -5,6 +5,7 @@ margin for a tokenizer that counts otherwise. A run with a budget says how many 
 clock, and sends no request a second time, so the sum is bounded too.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -41,9 +42,18 @@ def worst_case_usd(
 
 
 def complaint(
-    budget: Budget, *, stages: int, requests: int | None, warmup_s: float, input_tokens: int, output_tokens: int
+    budget: Budget,
+    *,
+    stages: int,
+    requests: int | None,
+    warmup_s: float,
+    input_tokens: int,
+    output_tokens: int,
+    unbounded: Sequence[str] = (),
 ) -> str:
-    """Why a run must not start, and what to change; empty when it may."""
+    """Why a run must not start, and what to change; empty when it may. ``unbounded``: what else was asked for whose
+    cost nobody knows beforehand.
+    """
     if budget.max_usd is None:
         return ""
     if budget.input_usd_per_mtok is None or budget.output_usd_per_mtok is None:
@@ -55,6 +65,8 @@ def complaint(
             "load.warmup_s: set 0 for an API that charges by the token, and load.cooldown_s too: load by the clock has "
             "no bounded cost"
         )
+    if unbounded:
+        return f"{unbounded[0]}: leave it out for an API that charges by the token; what it costs has no known bound"
     worst = worst_case_usd(
         Decimal(str(budget.input_usd_per_mtok)),
         Decimal(str(budget.output_usd_per_mtok)),

@@ -196,6 +196,11 @@ def _check_budget(spec: RunSpec) -> None:
             "workload: for an API that charges by the token send made-up prompts (synthetic, prefixes) of bounded "
             "length: give each length that varies a high"
         )
+    unbounded = {
+        "workload.images": bool(workload.images.count),
+        "workload.models": bool(workload.models),
+        "target.extra_body": bool(spec.target.extra_body),
+    }
     trouble = complaint(
         spec.budget,
         stages=load.search.max_stages if load.search else load.repeats * len(workload.input_sweep or load.levels),
@@ -203,6 +208,7 @@ def _check_budget(spec: RunSpec) -> None:
         warmup_s=load.warmup_s + load.cooldown_s,
         input_tokens=max(tokens for tokens in lengths if tokens is not None),
         output_tokens=output * workload.choices,
+        unbounded=[name for name, used in unbounded.items() if used],
     )
     if trouble:
         raise SpecError(trouble)

@@ -1,6 +1,7 @@
 """Calculators: one address each, described from what the calculator declares."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from django.http import HttpRequest
@@ -98,11 +99,16 @@ def _parameter(entry: Entry) -> dict[str, Any]:
         schema |= {"type": "string", "default": ",".join(f"{item:g}" for item in entry.default)}
     if entry.is_number:
         schema |= {"minimum": about.low, "maximum": about.high}
-    if entry.is_number and entry.default is None:  # an empty field of a form means: not given
-        schema = {"anyOf": [{**schema, "default": None}, {"type": "string", "maxLength": 0}]}
+    if entry.optional:  # an empty one is unknown
+        schema = {"anyOf": [schema, {"type": "string", "maxLength": 0}]}
     unit = f" [{about.unit}]" if about.unit else ""
     text = f"{about.label}{unit}. {about.help}".strip()
     return {"in": "query", "name": entry.name, "required": False, "description": text, "schema": schema}
+
+
+def _json_kind(kind: Any) -> Any:
+    """Money is counted in Decimal and told as a number."""
+    return {Decimal: float, Decimal | None: float | None}.get(kind, kind)
 
 
 def _model(name: str, kind: type[Any]) -> type[Schema]:
@@ -111,7 +117,7 @@ def _model(name: str, kind: type[Any]) -> type[Schema]:
     for column in columns(kind):
         about = column.about
         text = ". ".join(part.rstrip(".") for part in (about.label, about.help, about.unit) if part)
-        shape = list[_model(f"{name}_{column.name}", column.row)] if column.row else column.kind  # type: ignore[misc]
+        shape = list[_model(f"{name}_{column.name}", column.row)] if column.row else _json_kind(column.kind)  # type: ignore[misc]
         fields[column.name] = (shape, Field(description=text))
     return create_model(name, __base__=Schema, **fields)
 

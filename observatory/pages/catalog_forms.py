@@ -50,6 +50,7 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
         self.stored_key = self.instance.api_key
         self.fields["model"].required = False
+        self.fields["billing"].required = False
         if self.stored_key:
             self.fields[
                 "api_key"
@@ -122,7 +123,7 @@ class SiteFactorsForm(forms.ModelForm):  # type: ignore[type-arg]
             "source": "Where these numbers come from.",
         }
         widgets = {
-            "effective_from": forms.DateInput(attrs={"type": "date"}),
+            "effective_from": forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}),
             "source": forms.TextInput(),
             "note": forms.TextInput(),
         }
@@ -138,7 +139,7 @@ class PriceForm(forms.ModelForm):  # type: ignore[type-arg]
             "source": "Where the price comes from, such as an offer or an invoice.",
         }
         widgets = {
-            "effective_from": forms.DateInput(attrs={"type": "date"}),
+            "effective_from": forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}),
             "source": forms.TextInput(),
             "note": forms.TextInput(),
         }

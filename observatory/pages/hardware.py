@@ -6,7 +6,7 @@ from typing import Any
 import django_filters
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db.models import Min, Model, Q, QuerySet
+from django.db.models import F, Min, Model, Q, QuerySet
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -90,7 +90,7 @@ def hardware(request: Request, form: str = "html") -> HttpResponseBase:
 def item(request: Request, slug: str, form: str = "html") -> HttpResponseBase:
     """One accelerator: its data sheet and what it costs where."""
     found = get_object_or_404(_accelerators(), slug=slug)
-    prices = list(found.prices.order_by("provider", "kind", "-effective_from"))
+    prices = list(found.prices.order_by(F("usd_per_hour").asc(nulls_last=True), "provider", "-effective_from"))
     held = set(found.prices.on(today()).values_list("pk", flat=True))
     return answer(
         request,

@@ -170,7 +170,7 @@ def _results(found: Calculator[Any, Any], outputs: Any) -> list[Result]:
     return [
         Result(item.name, item.about.label, item.about.help, item.about.unit, getattr(outputs, item.name), item.about)
         for item in found.columns
-        if item.row is None
+        if item.row is None and getattr(outputs, item.name) != ""
     ]
 
 

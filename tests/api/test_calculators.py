@@ -100,3 +100,15 @@ def test_the_command_explains_every_input_of(name: str) -> None:
 def test_the_command_says_what_to_write(words: list[str], said: str) -> None:
     with pytest.raises(CommandError, match=said.replace("(", r"\(")):
         calc(*words)
+
+
+def test_money_is_told_alike_as_a_number(as_user: Caller) -> None:
+    answer = as_user.get("/calc/api-cost?input_tokens=7&output_tokens=0&input_usd=0.05").json()
+    assert answer["outputs"]["usd"] == 3.5e-07
+    assert answer == json.loads(calc("api-cost", "input_tokens=7", "output_tokens=0", "input_usd=0.05", json=True))
+
+
+def test_every_account_of_the_list_is_there() -> None:
+    accounts = {"gpu-cost", "api-cost", "electricity-cost", "energy-ledger", "duty-cycle", "counter-delta", "integrate",
+                "carbon", "water", "price-trend", "tokens-per-mw", "break-even"}  # fmt: skip
+    assert accounts <= set(NAMES)

@@ -103,6 +103,7 @@ def test_whatever_is_sent_the_answer_is_as_described(
     if type(key) is int and 1 <= key <= BIGGEST_ID and key % 2:  # a bad key stays as bad as it is
         noun = case.operation.path.removeprefix("/api/v1/").split("/")[0]
         case.path_parameters["key"] = stored.get(noun, key)
+    hypothesis.assume(not any(value in ([], {}, None) for value in (case.query or {}).values()))  # would not be sent
     cache.clear()
     case.call_and_validate(
         headers={"Authorization": f"Bearer {as_staff.token}"}, excluded_checks=[positive_data_acceptance]

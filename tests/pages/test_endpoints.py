@@ -110,7 +110,7 @@ def test_a_negative_price_is_refused(staff_client: Client) -> None:
 
 def test_what_is_known_of_a_site_is_filled_in_by_staff(staff_client: Client) -> None:
     site = Site.objects.create(slug="cellar", name="Cellar")
-    refused = staff_client.post(f"/sites/{site.pk}/edit", {"name": "Cellar", "pue": "0.5"})
+    refused = staff_client.post(f"/sites/{site.pk}/edit", {"effective_from": "2026-11-01", "pue": "0.5"})
     assert "greater than or equal to 1" in refused.content.decode()
     facts = {"effective_from": "2026-11-01", "pue": "1.4", "source": "meter"}
     staff_client.post(f"/sites/{site.pk}/edit", facts)

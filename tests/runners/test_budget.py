@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from runners.budget import Budget, longest_input, worst_case_usd
 from runners.sources import Conversations, Length, Shape
-from runners.spec import Goal, Load, RunSpec, Search, SpecError, Target, Workload
+from runners.spec import Goal, Images, Load, ModelShare, RunSpec, Search, SpecError, Target, Workload
 
 LOAD = {"warmup_s", "cooldown_s", "duration_s", "repeats", "search"}
 
@@ -48,6 +48,23 @@ def test_a_bounded_run_is_accepted_and_comes_back_from_json():
 def test_a_run_that_may_cost_more_or_has_no_bound_is_refused(budget, more, words):
     with pytest.raises(SpecError, match=words):
         spec(budget, **more)
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"workload": Workload(100, 50, choices=4)}, "may cost up to"),
+        ({"workload": Workload(100, 50, images=Images(count=1))}, "workload.images: leave it out"),
+        ({"workload": Workload(100, 50, models=(ModelShare("a"),))}, "workload.models: leave it out"),
+        ({"target": Target("http://x", extra_body={"max_tokens": 9999})}, "target.extra_body: leave it out"),
+    ],
+)
+def test_what_else_may_cost_is_counted_or_refused(parts, words):
+    base = {"target": Target("http://x"), "workload": Workload(100, 50)}
+    asked = {**base, "load": Load(requests=10), "budget": Budget(0.014, 1, 2)}
+    RunSpec(**asked)
+    with pytest.raises(SpecError, match=words):
+        RunSpec(**(asked | parts))
 
 
 tokens, rates = st.integers(1, 10**6), st.decimals(0, 1000, places=4)

@@ -7,6 +7,8 @@ input or total), so prices of two denominators never add up: each carries the wh
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from observatory.theory.accounts import Impossible
+
 HOURS_PER_YEAR = 8760
 J_PER_KWH = 3.6e6
 
@@ -44,9 +46,10 @@ class TokenPrice:
 
     def __add__(self, other: object) -> "TokenPrice":
         if isinstance(other, TokenPrice):
-            raise ValueError(
+            raise Impossible(
                 f"A price per {self.of} token and one per {other.of} token each carry the whole hour: "
-                "adding them would charge it twice. Take the price per total token."
+                "adding them would charge it twice.",
+                "Take the price per total token.",
             )
         return NotImplemented
 
@@ -64,7 +67,7 @@ class Hour:
     def shared(self, utilisation: float, words: str) -> "Hour":
         """The hours that serve carry those that do not: an hour of serving costs 1 / utilisation as much."""
         if not 0 < utilisation <= 1:
-            raise ValueError(f"A utilisation of {utilisation:g} is not above 0 and at most 1.")
+            raise Impossible(f"A utilisation of {utilisation:g} is no share.", "Give one above 0 and at most 1.")
         if utilisation == 1:
             return self
         parts = [None if part is None else part / utilisation for part in (self.capital_usd, self.electricity_usd)]
@@ -92,7 +95,7 @@ def own(
     """
     capital = capex_usd / (years * HOURS_PER_YEAR)
     electricity = power_w / 1e3 * pue * usd_per_kwh
-    words = f"{capex_usd:g} $ over {years:g} years + {power_w:g} W × PUE {pue:g} × {usd_per_kwh:g} $/kWh"
+    words = f"{capex_usd:g} $ over {years:g} years + {power_w:.4g} W × PUE {pue:g} × {usd_per_kwh:g} $/kWh"
     hour = Hour(capital + electricity, Basis.OWN, words, capital, electricity)
     return hour.shared(utilisation, "of the hours serve")
 
@@ -100,7 +103,7 @@ def own(
 def electricity(power_w: float, pue: float, usd_per_kwh: float) -> Hour:
     """The electricity of the mean IT power with overhead, and nothing else."""
     usd = power_w / 1e3 * pue * usd_per_kwh
-    words = f"{power_w:g} W × PUE {pue:g} × {usd_per_kwh:g} $/kWh"
+    words = f"{power_w:.4g} W × PUE {pue:g} × {usd_per_kwh:g} $/kWh"
     return Hour(usd, Basis.ELECTRICITY, words, electricity_usd=usd)
 
 

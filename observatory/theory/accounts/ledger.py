@@ -8,6 +8,7 @@ unknown PUE leaves the full figure unknown. Intervals of layers are taken to err
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from observatory.theory.accounts import Impossible
 from runners.metrics import Mark
 from runners.power.devices import weakest
 
@@ -27,7 +28,7 @@ class Layer:
 
     def __post_init__(self) -> None:
         if self.wh < 0:
-            raise ValueError(f"{self.name}: energy must be 0 or more, not {self.wh:g} Wh.")
+            raise Impossible(f"{self.name}: {self.wh:g} Wh is below 0.", "Give 0 or more.")
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ def ledger(layers: Iterable[Layer], pue: float | None = None, pue_mark: Mark = M
     """Adds up the layers that are known; a layer left out is named by its absence from the boundary."""
     known = tuple(sorted(layers, key=lambda layer: LAYERS.index(layer.name)))
     if not known:
-        raise ValueError("Give at least one layer: accelerator, host or idle.")
+        raise Impossible("No layer is known.", "Give the energy of the accelerator, the host or the idle share.")
     if pue is not None and pue < 1:
-        raise ValueError(f"A PUE of {pue:g} is below 1: facility energy holds the IT energy.")
+        raise Impossible(f"A PUE of {pue:g} is below 1, and facility energy holds the IT energy.", "Give 1 or more.")
     narrow = [layer for layer in known if layer.name == "accelerator"]
     it = _total(known)
     full = None if pue is None else _scaled(it, pue, weakest((it.mark, pue_mark)) or pue_mark)
@@ -87,11 +88,11 @@ def _scaled(it: Total, pue: float, mark: Mark) -> Total:
 
 
 def ratio(one: Total, other: Total) -> float:
-    """How many times ``other`` ``one`` is. Raises ValueError when they do not hold the same layers."""
+    """How many times ``other`` ``one`` is. Raises Impossible when they do not hold the same layers."""
     if one.boundary != other.boundary:
-        raise ValueError(
-            f"Different energy boundaries: one counts {one.boundary}, the other {other.boundary}. "
-            "Compare figures of the same boundary."
+        raise Impossible(
+            f"Different energy boundaries: one counts {one.boundary}, the other {other.boundary}.",
+            "Compare figures of the same boundary.",
         )
     return one.wh / other.wh
 

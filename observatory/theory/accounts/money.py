@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Self
 
+from observatory.theory.accounts import Impossible
+
 MILLION = Decimal(1_000_000)
 
 
@@ -41,7 +43,7 @@ class UsdPerMtok:
 
     def __post_init__(self) -> None:
         if not self.rate.is_finite() or self.rate < 0:
-            raise ValueError(f"A price per million tokens must be 0 or more, not {self.rate}.")
+            raise Impossible(f"{self.rate} is no price per million tokens.", "Give 0 or more.")
 
     def times(self, tokens: int) -> Usd:
         return Usd(self.rate * tokens / MILLION)

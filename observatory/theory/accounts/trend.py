@@ -11,6 +11,8 @@ from math import exp, lgamma, log, pi, sqrt
 
 import numpy as np
 
+from observatory.theory.accounts import Impossible
+
 DAYS_PER_YEAR = 365.25
 
 
@@ -30,11 +32,11 @@ class Trend:
 
 
 def fit(points: Sequence[tuple[date, float]]) -> Trend:
-    """The trend of (day, price). Raises ValueError for fewer than two days or prices that are not above 0."""
+    """The trend of (day, price). Raises Impossible for fewer than two days or prices that are not above 0."""
     if any(price <= 0 for _, price in points):
-        raise ValueError("Every price must be above 0: the fit is of logarithms.")
+        raise Impossible("A price is 0 or less, and the fit is of logarithms.", "Give prices above 0.")
     if len({day for day, _ in points}) < 2:
-        raise ValueError("Give prices of at least two different days.")
+        raise Impossible("One day makes no trend.", "Give prices of at least two different days.")
     first = min(day for day, _ in points)
     years = np.array([(day - first).days / DAYS_PER_YEAR for day, _ in points])
     logs = np.array([log(price) for _, price in points])

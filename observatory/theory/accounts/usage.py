@@ -8,6 +8,8 @@ them; OpenAI's and Anthropic's output holds reasoning, Google's ``candidatesToke
 from dataclasses import dataclass
 from enum import StrEnum
 
+from observatory.theory.accounts import Impossible
+
 
 class Convention(StrEnum):
     """Whose way of counting the numbers follow."""
@@ -54,7 +56,7 @@ def usage_of(
     reasoning: int = 0,
     total: int | None = None,
 ) -> Usage:
-    """The counts of a response in classes that do not overlap. Raises ValueError for counts that contradict.
+    """The counts of a response in classes that do not overlap. Raises Impossible for counts that contradict.
 
     ``cache_write`` are writes kept for the shorter time (five minutes at Anthropic), ``cache_write_1h`` those for an
     hour. ``total``, where the provider tells it, must equal input and output together.
@@ -63,18 +65,18 @@ def usage_of(
               "cache_write_1h": cache_write_1h, "reasoning": reasoning}  # fmt: skip
     for name, count in counts.items():
         if count < 0:
-            raise ValueError(f"{name}: {count} tokens is below 0.")
+            raise Impossible(f"{name}: {count} tokens is below 0.", "Give 0 or more.")
     cached = cache_read + cache_write + cache_write_1h
     uncached = input - cached if convention.cache_inside_input else input
     if uncached < 0:
-        raise ValueError(
-            f"{cached} cached tokens exceed the {input} prompt tokens that should hold them: "
-            "choose the convention of the provider, or correct the counts."
+        raise Impossible(
+            f"{cached} cached tokens exceed the {input} prompt tokens that should hold them.",
+            "Choose the convention of the provider, or correct the counts.",
         )
     if convention.reasoning_inside_output and reasoning > output:
-        raise ValueError(
-            f"{reasoning} reasoning tokens exceed the {output} output tokens that should hold them: "
-            "choose a convention that reports reasoning apart (google, xai)."
+        raise Impossible(
+            f"{reasoning} reasoning tokens exceed the {output} output tokens that should hold them.",
+            "Choose a convention that reports reasoning apart (google, xai).",
         )
     usage = Usage(
         uncached=uncached,
@@ -85,8 +87,9 @@ def usage_of(
         reasoning=reasoning,
     )
     if total is not None and total != usage.input + usage.output:
-        raise ValueError(
+        raise Impossible(
             f"The total of {total} tokens is not input and output together ({usage.input} + {usage.output}): "
-            "parts were counted twice or left out. Choose the convention of the provider."
+            "parts were counted twice or left out.",
+            "Choose the convention of the provider.",
         )
     return usage

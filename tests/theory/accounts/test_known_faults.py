@@ -137,7 +137,7 @@ def test_reasoning_reported_apart_is_billed(convention):
 
 
 def test_an_unknown_model_has_no_price_and_says_so():
-    found = calc("api-cost", model="x-9")
+    found = calc("api-cost", api_model="x-9")
     assert (found.usd, found.reason) == (None, "No list price is known for x-9.")
 
 

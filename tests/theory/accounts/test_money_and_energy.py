@@ -62,15 +62,17 @@ def test_break_even_is_where_both_cost_the_same():
 
 
 def test_break_even_against_an_unknown_price_is_unknown():
-    found = calc("break-even", model="x-9")
+    found = calc("break-even", api_model="x-9")
     assert (found.utilisation, found.verdict) == (None, "No list price is known for x-9.")
 
 
 def test_break_even_takes_list_prices_of_a_day():
-    before, after = (calc("break-even", model="o3", provider="openai", on=day) for day in ("2025-06-09", "2025-06-11"))
+    before, after = (
+        calc("break-even", api_model="o3", api_provider="openai", on=day) for day in ("2025-06-09", "2025-06-11")
+    )
     assert after.api_usd_per_full_hour == pytest.approx(before.api_usd_per_full_hour / 5)
     with pytest.raises(Refused, match="not a day"):
-        calc("break-even", model="o3", on="yesterday")
+        calc("break-even", api_model="o3", on="yesterday")
 
 
 @given(amounts, amounts, amounts, st.floats(1, 5), st.floats(0, 1))

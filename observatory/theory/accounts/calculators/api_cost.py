@@ -23,8 +23,8 @@ def _usd(label: str, help: str, default: Decimal | None = None) -> Any:
 
 @dataclass(frozen=True)
 class Inputs:
-    model: str = text("", "Model", "Name at the provider, for its list price. Empty: the rates below.", longest=120)
-    provider: str = text("", "Provider", "Such as openai or anthropic; empty finds it by the model.", longest=60)
+    api_model: str = text("", "Model", "Name at the provider, for its list price. Empty: the rates below.", longest=120)
+    api_provider: str = text("", "Provider", "Such as openai or anthropic; empty finds it by the model.", longest=60)
     on: str = text("", "Day", "Day of the price, as 2026-11-29 (UTC, noon). Empty: now.", longest=10)
     batch: bool = switch(False, "Batch", "Price of the batch interface.")
     convention: Convention = choice(
@@ -54,14 +54,14 @@ class Inputs:
 class Part:
     kind: str = result(label="Tokens")
     tokens: int = result("tok", "Count")
-    usd_per_mtok: Decimal = result("$/Mtok", "Rate", decimals=6)
-    usd: Decimal = result("$", "Cost", decimals=10)
+    usd_per_mtok: Decimal = result("$/Mtok", "Rate")
+    usd: Decimal = result("$", "Cost")
 
 
 @dataclass(frozen=True)
 class Outputs:
-    usd: Decimal | None = result("$", "Cost", "Of all requests. Missing when a rate is unknown.", decimals=10)
-    usd_per_request: Decimal | None = result("$", "Cost of one request", decimals=10, better="lower")
+    usd: Decimal | None = result("$", "Cost", "Of all requests. Missing when a rate is unknown.")
+    usd_per_request: Decimal | None = result("$", "Cost of one request", better="lower")
     reason: str = result(label="Why unknown", default="")
     price_source: str = result(label="Price", default="")
     parts: tuple[Part, ...] = result(label="One request by class of tokens", default=())
@@ -89,8 +89,8 @@ def compute(inputs: Inputs) -> Outputs:
 
 
 def _rates(inputs: Inputs) -> tuple[Rates | None, str]:
-    if inputs.model:
-        found = api_prices.quote(inputs.model, inputs.provider, at=moment(inputs.on), batch=inputs.batch)
+    if inputs.api_model:
+        found = api_prices.quote(inputs.api_model, inputs.api_provider, at=moment(inputs.on), batch=inputs.batch)
         return found.rates, found.reason
     if inputs.input_usd is None and inputs.output_usd is None:
         return None, "Neither a model nor rates are given."

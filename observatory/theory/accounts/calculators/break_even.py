@@ -24,8 +24,8 @@ class Inputs:
         500, "tok/s", "Output throughput", "At full load.", low=0, high=1e12, symbol="t_out"
     )
     cached_share: float = number(0.0, "", "Cached share", "Of input tokens, at the API.", low=0, high=1, symbol="k")
-    model: str = text("", "Model", "For a list price; empty: the rates below.", longest=120)
-    provider: str = text("", "Provider", "Such as openai; empty finds it by the model.", longest=60)
+    api_model: str = text("", "Model", "For a list price; empty: the rates below.", longest=120)
+    api_provider: str = text("", "Provider", "Such as openai; empty finds it by the model.", longest=60)
     on: str = text("", "Day", "Day of the price, as 2026-11-29. Empty: now.", longest=10)
     api_input_usd: Decimal | None = number(
         Decimal("0.5"), "$/Mtok", "API input", "Used without a model.", low=0, high=1e6, symbol="p_in"
@@ -75,8 +75,8 @@ def compute(inputs: Inputs) -> Outputs:
 
 def _rates(inputs: Inputs) -> tuple[Listed | None, str]:
     """The API's rates, or why they are unknown."""
-    if inputs.model:
-        found = api_prices.quote(inputs.model, inputs.provider, at=moment(inputs.on))
+    if inputs.api_model:
+        found = api_prices.quote(inputs.api_model, inputs.api_provider, at=moment(inputs.on))
         return (None, found.reason) if found.rates is None else _listed(found.rates)
     given, cached, made = (
         None if rate is None else Rate(rate)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from observatory.theory.accounts import ledger
+from observatory.theory.accounts import Impossible, ledger
 from observatory.theory.accounts.calculators.frame import refusing
 from observatory.theory.accounts.ledger import Layer
 from observatory.theory.calculator import Axis, Calculator, Line, Plot
@@ -146,7 +146,7 @@ def _compared(inputs: Inputs, sums: list[ledger.Total]) -> tuple[float | None, s
     same = next((total for total in sums if total.boundary == other.boundary), sums[-1])
     try:
         return ledger.ratio(same, other), ""
-    except ValueError as error:
+    except Impossible as error:
         return None, str(error)
 
 

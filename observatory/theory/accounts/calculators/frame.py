@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from functools import wraps
 from typing import TypeVar
 
+from observatory.theory.accounts import Impossible
 from observatory.theory.calculator import Fault, Refused, refuse
 
 I = TypeVar("I")  # noqa: E741
@@ -12,16 +13,14 @@ O = TypeVar("O")  # noqa: E741
 
 
 def refusing(compute: Callable[[I], O]) -> Callable[[I], O]:
-    """``compute`` with the ValueError of a pure function, whose words say what to change, as a refusal."""
+    """``compute`` with what a pure function finds impossible as a refusal."""
 
     @wraps(compute)
     def computed(inputs: I) -> O:
         try:
             return compute(inputs)
-        except Refused:
-            raise
-        except ValueError as error:
-            raise Refused(Fault("", str(error), "")) from error
+        except Impossible as error:
+            raise Refused(Fault("", error.problem, error.fix)) from error
 
     return computed
 

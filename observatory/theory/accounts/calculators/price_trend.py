@@ -33,6 +33,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Study:
+    number: int = result(label="No.")
     study: str = result(label="Study")
     published: str = result(label="Published")
     capability: str = result(label="Capability")
@@ -63,9 +64,9 @@ class Outputs:
 @cache
 def studies() -> tuple[Study, ...]:
     return tuple(
-        Study(row["study"], row["published"], row["capability"], _number(row["low"]), _number(row["middle"]),
+        Study(number, row["study"], row["published"], row["capability"], _number(row["low"]), _number(row["middle"]),
               _number(row["high"]), row["meaning"], row["source"])
-        for row in _rows("price_trends.csv")
+        for number, row in enumerate(_rows("price_trends.csv"), start=1)
     )  # fmt: skip
 
 
@@ -128,15 +129,25 @@ def _plots(inputs: Inputs, outputs: Outputs) -> tuple[Plot, ...]:
     grid = [max(years) * step / 40 for step in range(41)]
     fitted = Line("fit", tuple(grid), tuple(start / outputs.times_per_year**year for year in grid), dashed=True)
     order = sorted(range(len(days)), key=years.__getitem__)
-    prices = Line("prices", tuple(years[i] for i in order), tuple(outputs.points[i].usd_per_mtok for i in order))
-    bands = [study for study in outputs.studies if study.meaning == "falling"]
-    ranges = Line("middle of what was published", tuple(f"{study.study}: {study.capability}" for study in bands),
-                  tuple(study.middle for study in bands))  # fmt: skip
+    made = tuple(outputs.points[i].usd_per_mtok for i in order)
+    prices = Line("prices", tuple(years[i] for i in order), made, points=True)
     return (
-        Plot("Prices of the capability", Axis(f"Years since {first}", "years"), Axis("Price", "$/Mtok", "lower"),
+        Plot("Prices of the capability", Axis(f"Since {first}", "years"), Axis("Price", "$/Mtok", "lower"),
              (prices, fitted)),
-        Plot("Published: times cheaper per year", Axis("Study"), Axis("Cheaper per year", "×"), (ranges,), bars=True),
+        _published(outputs.studies),
     )  # fmt: skip
+
+
+def _published(found: tuple[Study, ...]) -> Plot:
+    """Low, middle and high of each study that finds a fall, by its number in the table."""
+    falling = [study for study in found if study.meaning == "falling"]
+    numbers = tuple(float(study.number) for study in falling)
+    lines = tuple(
+        Line(name, numbers, tuple(getattr(study, name) for study in falling), points=True)
+        for name in ("low", "middle", "high")
+    )
+    x, y = Axis("Study, by its number in the table"), Axis("Cheaper per year", "×")
+    return Plot("Published: times cheaper per year", x, y, lines)
 
 
 PRICE_TREND = Calculator(
