@@ -35,6 +35,9 @@ from runners.power.sampler import Sampler
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.probe import identify
 from runners.progress import Progress
+from runners.server.samples import SCHEMA as SERVER_SCHEMA
+from runners.server.scraper import Scraper
+from runners.server.summary import ServerSide
 from runners.spec import RunSpec
 
 
@@ -61,6 +64,7 @@ class Bench:
         self._began_ns = monotonic_ns()
         self._anchor = {"monotonic_ns": self._began_ns, "utc": datetime.now(UTC).isoformat()}
         self._engine: Engine | None = None
+        self._scraper: Scraper | None = None
         self._stages: list[tuple[Stage, Client]] = []
         self._calibrations: list[Calibration] = []
         self._stop = ""
@@ -82,6 +86,8 @@ class Bench:
             status, code, text = Exit.UNUSABLE, error.code, error.text
         finally:
             sampler.stop()
+            if self._scraper:
+                self._scraper.stop()
             for number, handler in previous.items():
                 signal.signal(number, handler)
         self._progress.end(status, status == Exit.VALID, code, text)
@@ -92,18 +98,20 @@ class Bench:
     def _measure(self, key: str, count_tokens: Any, sampler: Sampler) -> tuple[Exit, str, str]:
         where, requests = self._aim(key)
         self._report("check", 0.0, sampler)
+        self._scraper = scraper = Scraper.start(self.spec.server, where, key, self.out)
         asker = Asker(where, self.spec.timeouts, partial(self._while_waiting, "check", sampler))
         checked = check(asker, requests, self.spec.salt)
         self._calibrations = self._calibrate(sampler)
         self._read_idle(sampler)
         recorder = Recorder(Spool(self.out / "requests.arrow"), checked.requests, count_tokens)
         try:
-            self._drive(where, checked, recorder, sampler)
+            self._drive(where, checked, recorder, sampler, scraper)
         finally:
             recorder.close()
         self._report("summary", 1.0, sampler)
         sampler.stop()
-        return self._finish(where, checked, recorder, sampler)
+        scraper.stop()
+        return self._finish(where, checked, recorder, sampler, scraper)
 
     def _while_waiting(self, phase: str, sampler: Sampler, now_ns: int) -> None:
         if self._stop:
@@ -142,7 +150,9 @@ class Bench:
             time.sleep(0.1)
         self._idle_window = (start, monotonic_ns())
 
-    def _drive(self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler) -> None:
+    def _drive(
+        self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler, scraper: Scraper
+    ) -> None:
         engine = self._engine = Engine(where, self.spec.timeouts, recorder.take)
         recorder.on_write_error = lambda: engine.stop("write_error")
         if self._stop:
@@ -154,9 +164,11 @@ class Bench:
                 stage = Stage(
                     self.spec, index, engine, recorder, Supply(checked.requests, self.spec, checked.fit, index)
                 )
+                scraper.mark()
                 stage.run(partial(self._tick, stage, recorder, sampler))
                 calibration = self._calibrations[index] if self._calibrations else None
                 self._stages.append((stage, stage.client(calibration)))
+            scraper.mark()
         finally:
             engine.close()
             self._engine = None
@@ -212,13 +224,14 @@ class Bench:
     # results
 
     def _finish(
-        self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler
+        self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler, scraper: Scraper
     ) -> tuple[Exit, str, str]:
         rows = read_spool(self.out / "requests.arrow", SCHEMA)
         samples = read_spool(self.out / "power.arrow", POWER_SCHEMA)
-        summary = self._summarise(rows, samples, where, checked, sampler.describe())
+        server = ServerSide(read_spool(self.out / "server.arrow", SERVER_SCHEMA), scraper.describe())
+        summary = self._summarise(rows, samples, where, checked, sampler.describe(), server)
         self.summary = summary
-        failed_write = recorder.write_error or self._write(rows, samples, summary)
+        failed_write = recorder.write_error or self._write(rows, samples, server.samples, summary)
         if failed_write is not None:
             code, words = write_failure(failed_write, self.out, rows.num_rows)
             summary["valid"] = False
@@ -231,7 +244,13 @@ class Bench:
         return Exit.VALID, "", ""
 
     def _summarise(
-        self, rows: pa.Table, samples: pa.Table, where: Destination, checked: Checked, power: dict[str, Any]
+        self,
+        rows: pa.Table,
+        samples: pa.Table,
+        where: Destination,
+        checked: Checked,
+        power: dict[str, Any],
+        server: ServerSide,
     ) -> dict[str, Any]:
         account = self.spec.account
         idle_w = mean_power_w(samples, *self._idle_window, description=power) if self._idle_window else None
@@ -250,7 +269,7 @@ class Bench:
             )
 
         stages = [
-            summarise_stage(rows, stage.index, self.spec, client=client, ledger_of=ledger_of)
+            summarise_stage(rows, stage.index, self.spec, client=client, ledger_of=ledger_of, server_of=server.of_stage)
             for stage, client in self._stages
         ]
         engine, version, _ = identify(where, checked.requests.key)
@@ -273,16 +292,18 @@ class Bench:
                 "omitted_fields": sorted(checked.requests.omit),
             },
             power={**power, "idle_w": idle_w, "idle_mark": power["mark"] if idle_w is not None else None},
+            server=server.account,
         )
 
-    def _write(self, rows: pa.Table, samples: pa.Table, summary: dict[str, Any]) -> OSError | None:
+    def _write(self, rows: pa.Table, samples: pa.Table, scraped: pa.Table, summary: dict[str, Any]) -> OSError | None:
         try:
             write_parquet(rows, self.out / "requests.parquet")
             write_parquet(samples, self.out / "power.parquet")
+            write_parquet(scraped, self.out / "server.parquet")
             (self.out / "summary.json").write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
         except OSError as error:
             return error
-        for name in ("requests.arrow", "power.arrow"):
+        for name in ("requests.arrow", "power.arrow", "server.arrow"):
             (self.out / name).unlink(missing_ok=True)
         return None
 

@@ -11,7 +11,20 @@ import orjson
 from runners.bench import Bench, Exit, write_failure
 from runners.load.report import table
 from runners.progress import BarProgress, JsonProgress
-from runners.spec import Account, Arrivals, Dialect, Load, Power, RunSpec, Slo, SpecError, Target, Timeouts, Workload
+from runners.spec import (
+    Account,
+    Arrivals,
+    Dialect,
+    Load,
+    Power,
+    RunSpec,
+    ServerMetrics,
+    Slo,
+    SpecError,
+    Target,
+    Timeouts,
+    Workload,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target.add_argument("--model", default="", help="model name as the server expects it")
     target.add_argument("--dialect", choices=list(Dialect), default=Dialect.OPENAI_CHAT.value)
     target.add_argument("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
+    target.add_argument(
+        "--metrics-url", default="", metavar="URL", help="the server's metrics page (default: /metrics)"
+    )
+    target.add_argument("--no-metrics", action="store_true", help="do not read the server's metrics page")
     _add_load(parser.add_argument_group("load"))
     _add_workload(parser.add_argument_group("workload"))
     _add_accounts(parser.add_argument_group("limits, power and money"))
@@ -106,6 +123,7 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         timeouts=Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout),
         power=Power(args.power, args.idle),
         account=Account(args.usd_per_hour, "", args.pue, "entered by hand" if args.pue else ""),
+        server=ServerMetrics(not args.no_metrics, args.metrics_url),
     )
 
 

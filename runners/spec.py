@@ -102,6 +102,14 @@ class Power:
 
 
 @dataclass(frozen=True)
+class ServerMetrics:
+    """The server's metrics page, read beside the load. ``url``: where it is when not at /metrics of the endpoint."""
+
+    scrape: bool = True
+    url: str = ""
+
+
+@dataclass(frozen=True)
 class Account:
     """What turns seconds and joules into money and facility energy; missing stays missing in every result."""
 
@@ -120,6 +128,7 @@ class RunSpec:
     timeouts: Timeouts = field(default_factory=Timeouts)
     power: Power = field(default_factory=Power)
     account: Account = field(default_factory=Account)
+    server: ServerMetrics = field(default_factory=ServerMetrics)
     salt: str = ""
     version: int = SPEC_VERSION
 
@@ -172,6 +181,8 @@ def _check(spec: RunSpec) -> None:
     for name, seconds in dataclasses.asdict(spec.timeouts).items():
         if not seconds > 0:
             raise SpecError(f"timeouts.{name}: above 0 seconds")
+    if spec.server.url and not spec.server.url.startswith(("http://", "https://")):
+        raise SpecError(f"server.url: {spec.server.url!r} must start with http:// or https://")
     if spec.account.pue is not None and not 1 <= spec.account.pue <= 5:
         raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:

@@ -29,6 +29,8 @@ def bench_command(spec: Mapping[str, Any]) -> str:
         ("--model", target.model or None),
         ("--dialect", target.dialect.value),
         ("--api-key-env", target.api_key_env or None),
+        ("--metrics-url", asked.server.url or None),
+        ("--no-metrics", None if asked.server.scrape else ""),
         *_load(asked.load),
         *_workload(asked.workload),
         ("--slo", ",".join(f"{key}={bound!r}" for key, bound in asked.slo.bounds().items()) or None),

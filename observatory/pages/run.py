@@ -9,7 +9,7 @@ from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase, H
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from observatory.pages import charts, request_rows, result_tables
+from observatory.pages import charts, request_rows, result_tables, server
 from observatory.pages.access import Request
 from observatory.pages.commands import bench_command
 from observatory.pages.launch import start
@@ -21,8 +21,8 @@ from observatory.runs.models import Run
 from runners.metrics import BY_KEY
 from runners.spec import SpecError
 
-TABS = ("latency", "timeline", "energy", "cost", "requests", "setup")
-CHARTS = ("load", "ecdf", "percentiles", "timeline", "energy", "live")
+TABS = ("latency", "timeline", "server", "energy", "cost", "requests", "setup")
+CHARTS = ("load", "ecdf", "percentiles", "timeline", "server", "energy", "live")
 LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
 LATENCY_LABELS = tuple((key, BY_KEY[key].label) for key in LATENCIES)
 PHASES = {
@@ -119,6 +119,8 @@ def _tab(request: Request, results: RunResults, stage: StageResults | None, tab:
         }
     if stage is None:
         return {}
+    if tab == "server":
+        return {"server": server.account(results, stage)}
     if tab == "energy":
         return {"ledger": stage.stage.energy, "energy": result_tables.energy(results, stage)}
     return {"cost": stage.stage.cost, "costs": result_tables.costs(results)} if tab == "cost" else {}
@@ -176,6 +178,8 @@ def _chart(results: RunResults, name: str, query: Mapping[str, str]) -> charts.C
         if results.rows is None or index is None:
             return None
         return request_timeline(results.rows, index, results.power, results.devices)
+    if name == "server":
+        return server.strips(results, stage) if stage else None
     if name == "energy":
         return charts.ledger_bars(stage.stage.energy) if stage and stage.stage.energy else None
     return _stages_chart(results, name, query.get("metric", ""))
@@ -202,10 +206,10 @@ def _stage_href(run: Run, stage: StageResults) -> str:
 
 @login_required
 def raw_file(request: Request, pk: int, name: str) -> FileResponse:
-    """requests.parquet or power.parquet as it was stored."""
+    """requests.parquet, power.parquet or server.parquet as it was stored."""
     found = _run(pk)
-    file = found.requests_file if name == "requests" else found.power_file
-    if not file.name or not file.storage.exists(file.name):
+    file = {"requests": found.requests_file, "power": found.power_file, "server": found.server_file}.get(name)
+    if file is None or not file.name or not file.storage.exists(file.name):
         raise Http404(f"Run {pk} keeps no {name} rows.")
     return FileResponse(file.open("rb"), as_attachment=True, filename=f"run-{pk}-{name}.parquet")
 

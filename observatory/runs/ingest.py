@@ -41,19 +41,21 @@ class Results:
     summary: dict[str, Any] | None = None
     requests_file: str = ""
     power_file: str = ""
+    server_file: str = ""
     fault: str = ""
 
 
 def collect(run: Run, directory: Path, secret: str = "") -> Results:
     """Puts the raw rows in ``directory`` into storage and reads the summary, or makes one of the partial rows."""
     requests = _table(directory, "requests")
-    power = _table(directory, "power")
+    power, server = _table(directory, "power"), _table(directory, "server")
     summary = _summary(run, directory, requests, secret)
     try:
         return Results(
             summary,
             requests_file=_store(run, requests, "requests.parquet", secret),
             power_file=_store(run, power, "power.parquet", secret),
+            server_file=_store(run, server, "server.parquet", secret),
         )
     except OSError as error:
         logger.exception("run %s: the raw rows could not be stored", run.pk)
@@ -111,7 +113,7 @@ def _store(run: Run, table: pa.Table | None, name: str, secret: str) -> str:
 
 def discard(results: Results) -> None:
     """Takes back from storage what ``collect`` put there."""
-    for name in filter(None, (results.requests_file, results.power_file)):
+    for name in filter(None, (results.requests_file, results.power_file, results.server_file)):
         default_storage.delete(name)
 
 
@@ -134,6 +136,7 @@ def close(run: Run, ending: Ending, results: Results, end: Callable[..., bool] =
             definitions_version=summary.get("definitions_version"),
             requests_file=results.requests_file,
             power_file=results.power_file,
+            server_file=results.server_file,
         )
         if ended:
             store_stages(run, summary)

@@ -61,6 +61,7 @@ class Run(models.Model):
     definitions_version = models.PositiveIntegerField(null=True, blank=True)
     requests_file = models.FileField(upload_to="runs", blank=True, max_length=300)
     power_file = models.FileField(upload_to="runs", blank=True, max_length=300)
+    server_file = models.FileField(upload_to="runs", blank=True, max_length=300)
     tags = models.JSONField(default=list)
 
     class Meta:

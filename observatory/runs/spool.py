@@ -9,7 +9,7 @@ from django.core.files.storage import default_storage
 from observatory.runs.models import Run
 from observatory.runs.plain import masked_bytes
 
-NAMES = ("requests.arrow", "power.arrow")
+NAMES = ("requests.arrow", "power.arrow", "server.arrow")
 
 
 def folder(run: Run) -> str:

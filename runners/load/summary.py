@@ -12,12 +12,14 @@ from runners.load.outcomes import HELP, Outcome
 from runners.load.rows import MISSING, Bools, StageRows, Window
 from runners.load.statistics import Floats, distribution, rate
 from runners.metrics import DEFINITIONS_VERSION, Mark
+from runners.server.summary import reasons as server_reasons
 from runners.spec import Arrivals, RunSpec
 
 SUMMARY_VERSION = 1
 
 Ledger = dict[str, Any]
 LedgerOf = Callable[[Window], Ledger | None]
+ServerOf = Callable[[StageRows, int, Window | None], dict[str, Any] | None]
 
 _MAX_FAILURE_SHARE = 0.05
 _INPUT_TOLERANCE = 0.02
@@ -49,7 +51,13 @@ def reason(code: str, text: str) -> dict[str, str]:
 
 
 def summarise_stage(
-    table: pa.Table, index: int, spec: RunSpec, *, client: Client | None = None, ledger_of: LedgerOf | None = None
+    table: pa.Table,
+    index: int,
+    spec: RunSpec,
+    *,
+    client: Client | None = None,
+    ledger_of: LedgerOf | None = None,
+    server_of: ServerOf | None = None,
 ) -> dict[str, Any]:
     """One stage in the layout of docs/result-files.md, from the rows of ``table`` that belong to it."""
     level = spec.load.levels[index]
@@ -59,7 +67,8 @@ def summarise_stage(
     counts = _counts(rows)
     ledger = ledger_of(window) if ledger_of and window else None
     metrics = _metrics(rows, window, spec, counts, ledger)
-    reasons = _reasons(rows, window, spec, counts, metrics, client)
+    server = server_of(rows, index, window) if server_of else None
+    reasons = _reasons(rows, window, spec, counts, metrics, client) + server_reasons(server)
     return {
         "index": index,
         "load": {"kind": "concurrency" if closed else "rate", "value": level},
@@ -73,6 +82,7 @@ def summarise_stage(
         "energy": ledger,
         "cost": _cost(spec),
         "client": asdict(client) if client else None,
+        "server": server,
     }
 
 

@@ -91,7 +91,7 @@ def test_the_run_page_is_accessible_and_fits_a_phone_in_each_state(browser: Brow
     assert browser.run(look, viewport=PHONE, color_scheme=theme) == {}
 
 
-@pytest.mark.parametrize("tab", ["timeline", "energy", "cost", "requests", "setup"])
+@pytest.mark.parametrize("tab", ["timeline", "server", "energy", "cost", "requests", "setup"])
 def test_each_tab_is_accessible_and_fits_a_phone(browser: Browser, tab: str) -> None:
     run = factories.finished_run(plan=SMALL)
 

@@ -13,6 +13,7 @@ from runners.spec import (
     Load,
     Power,
     RunSpec,
+    ServerMetrics,
     Slo,
     SpecError,
     Target,
@@ -44,6 +45,7 @@ PLAIN = RunSpec(target=Target("http://h"), load=Load(requests=1))
         replace(PLAIN, slo=Slo(ttft_ms=500, tpot_ms=49.5)),
         replace(PLAIN, workload=Workload(4096, 1, 7, ignore_eos=False, tokenizer="/a b/tokenizer.json")),
         replace(PLAIN, power=Power("none", 0), timeouts=Timeouts(1, 2, 3, 4)),
+        replace(PLAIN, server=ServerMetrics(scrape=False, url="http://gpu-1:9090/metrics")),
         replace(PLAIN, account=Account(usd_per_hour=2.4, pue=1.09, pue_source="entered by hand")),
     ],
 )

@@ -8,6 +8,8 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from threading import Timer
+from urllib.request import Request, urlopen
 
 import pyarrow.parquet as pq
 import pytest
@@ -95,6 +97,35 @@ def test_our_output_tokens_equal_the_servers_own_counter(measured):
     *_, rows, predicted = measured
     checks = 2 * 2  # two requests of two tokens before the run
     assert sum(rows["output_tokens"].to_pylist()) + checks == predicted
+
+
+def test_the_servers_own_counts_are_exactly_ours_stage_by_stage(measured):
+    _, _, summary, rows, _ = measured
+    assert summary["server"]["engine"] == "llama.cpp"
+    for stage in summary["stages"]:
+        agreement = {item["key"]: item for item in stage["server"]["agreement"]}
+        assert set(agreement) == {"computed_tokens", "cached_tokens", "generated_tokens"}
+        assert {item["verdict"] for item in agreement.values()} == {"ok"}, agreement
+        ours = sum(row["output_tokens"] for row in rows.to_pylist() if row["stage"] == stage["index"])
+        assert agreement["generated_tokens"]["server"] == ours == 12 * 48
+        assert 0 < stage["server"]["gauges"]["requests_running"]["max"] <= stage["load"]["value"]
+    assert len(summary["server"]["marks_ns"]) == 3
+
+
+def test_others_on_the_same_server_are_noticed_and_do_not_make_the_run_invalid(engine, tmp_path):
+    url, model = engine
+    body = json.dumps({"model": model, "prompt": "Tell me.", "max_tokens": 7, "ignore_eos": True}).encode()
+    other = Timer(4.0, lambda: urlopen(Request(f"{url}/v1/completions", body, {"Content-Type": "application/json"})))
+    other.start()
+    done, _, summary = bench(
+        url, tmp_path, "--duration", "5", "--input-tokens", "32", "--output-tokens", "8", *QUICK[:4], model=model
+    )
+    other.join()
+    assert done.returncode == 0, done.stdout
+    stage = summary["stages"][0]
+    assert "other_traffic" in {item["code"] for item in stage["reasons"]}
+    agreement = {item["key"]: item for item in stage["server"]["agreement"]}
+    assert agreement["generated_tokens"]["difference"] == 7
 
 
 def test_our_tpot_agrees_with_the_servers_and_our_ttft_is_never_below_its_prompt_time(measured):
