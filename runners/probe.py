@@ -113,7 +113,7 @@ def probe(url: str, dialect: str = "", key: str = "", model: str = "", timeout_s
         "engine_version": "",
         "checks": [],
     }
-    timeouts = Timeouts(connect_s=min(5.0, timeout_s), first_byte_s=timeout_s, idle_s=timeout_s, total_s=timeout_s)
+    timeouts = Timeouts(connect_s=min(5.0, timeout_s), first_byte_s=timeout_s, idle_s=timeout_s, total_s=2 * timeout_s)
     try:
         endpoint = base_endpoint(url)
         result["url"] = endpoint.url

@@ -49,15 +49,15 @@ def login_words(user: User) -> str:
     return f"user {ADMIN}, password {password}" if known else f"user {ADMIN}, with the password that you gave it"
 
 
-def point_to(engine_url: str) -> None:
-    """The embedded engine may have another port at each start; the endpoint follows it."""
-    Endpoint.objects.filter(name=NAME).update(url=engine_url)
-
-
 def benchmark(engine_url: str, user: User) -> Benchmark:
-    """The demo benchmark of the embedded engine; what people changed in it stays changed."""
-    endpoint, _ = Endpoint.objects.get_or_create(
-        name=NAME, defaults={"url": engine_url, "model": MODEL_NAME, "created_by": user}
+    """The demo benchmark of the embedded engine; what people changed in it stays changed.
+
+    The engine may have another port at each start: its endpoint follows it.
+    """
+    endpoint, _ = Endpoint.objects.update_or_create(
+        name=NAME,
+        defaults={"url": engine_url},
+        create_defaults={"url": engine_url, "model": MODEL_NAME, "created_by": user},
     )
     deployment, _ = Deployment.objects.get_or_create(
         name=NAME,

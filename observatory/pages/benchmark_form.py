@@ -11,10 +11,10 @@ from observatory.runs import spec
 from runners.spec import RunSpec, SpecError
 
 POWER_SOURCES = (
-    ("auto", "auto: the best that this machine has"),
-    ("nvml", "nvml: NVIDIA accelerators"),
-    ("rapl", "rapl: CPU counters"),
-    ("estimate", "estimate: modelled from CPU use"),
+    ("auto", "auto"),
+    ("nvml", "nvml (NVIDIA)"),
+    ("rapl", "rapl (CPU counters)"),
+    ("estimate", "estimate (modelled)"),
     ("none", "none"),
 )
 ARRIVALS = (
@@ -49,7 +49,9 @@ class BenchmarkForm(forms.ModelForm):  # type: ignore[type-arg]
     levels = LevelsField(
         help_text="Requests in flight, or requests per second. One stage each, in this order: 1, 4, 16."
     )
-    power_source = forms.ChoiceField(choices=POWER_SOURCES, label="Power")
+    power_source = forms.ChoiceField(
+        choices=POWER_SOURCES, label="Power", help_text="auto takes the best that the load host has."
+    )
     arrivals = forms.ChoiceField(
         choices=ARRIVALS,
         label="Kind",
@@ -116,7 +118,8 @@ class BenchmarkForm(forms.ModelForm):  # type: ignore[type-arg]
             self.spec()
         except SpecError as error:
             path, _, advice = str(error).partition(": ")
-            self.add_error(self._field(path), advice or path)
+            words = advice or path
+            self.add_error(self._field(path), words[:1].upper() + words[1:])
 
     def spec(self) -> RunSpec:
         """What would be run. Raises SpecError."""

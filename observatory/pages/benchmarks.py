@@ -137,7 +137,7 @@ def preview(request: Request) -> HttpResponse:
 
 def _complaints(form: BenchmarkForm) -> list[str]:
     return [
-        f"{form.fields[name].label or name}: {text}" if name in form.fields else str(text)
+        f"{form[name].label}: {text}" if name in form.fields else str(text)
         for name, texts in form.errors.items()
         for text in texts
     ]

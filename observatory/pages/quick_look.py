@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
-from observatory.pages.estimates import Estimate, estimate, pace_of
+from observatory.pages.estimates import ASSUMED, Estimate, estimate, pace_of
 from observatory.runs import spec
 from runners.address import parse_endpoint
 
@@ -55,8 +55,9 @@ def benchmark_for(endpoint: Endpoint, user: User) -> Benchmark:
 
 def forecast(endpoint: Endpoint) -> Estimate:
     """What the quick look will take."""
-    deployment = (endpoint.deployments.first() if endpoint.pk else None) or Deployment(endpoint=endpoint)
-    return estimate(spec.build(Benchmark(deployment=deployment, **PLAN)), pace_of(deployment))
+    known = endpoint.deployments.first()
+    asked = spec.build(Benchmark(deployment=known or Deployment(endpoint=endpoint), **PLAN))
+    return estimate(asked, pace_of(known) if known else ASSUMED)
 
 
 def _deployment(endpoint: Endpoint) -> Deployment:

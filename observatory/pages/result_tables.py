@@ -128,6 +128,34 @@ def costs(results: RunResults) -> list[tuple[StageResults, list[Cell]]]:
     return [(stage, [cell(results, stage, key) for key in COST_METRICS]) for stage in results.stages]
 
 
+@dataclass(frozen=True)
+class ClientRow:
+    """How the load generator fared at one load: its own error against a server of known timing, and its effort."""
+
+    label: str
+    client: Mapping[str, Any]
+    ttft_error_ms: Mapping[str, Any]
+    event_error_ms: Mapping[str, Any]
+
+    @property
+    def busy_percent(self) -> float | None:
+        share = self.client.get("busy_share")
+        return None if share is None else 100 * share
+
+
+def clients(results: RunResults) -> list[ClientRow]:
+    """A row a stage whose load generator was watched."""
+    kept = {stage["index"]: stage.get("client") for stage in (results.run.summary or {}).get("stages", [])}
+    rows = []
+    for stage in results.stages:
+        client = kept.get(stage.index)
+        if client:
+            found = client.get("calibration") or {}
+            errors = (found.get("ttft_error_ms") or {}, found.get("event_error_ms") or {})
+            rows.append(ClientRow(stage.label, client, *errors))
+    return rows
+
+
 def setup(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
     """Everything needed to repeat the run, in named groups of (field, value)."""
     summary: Mapping[str, Any] = run.summary or {}

@@ -131,7 +131,7 @@ def _setup(results: RunResults) -> dict[str, Any]:
         command = bench_command(results.run.spec)
     except SpecError as error:
         command = f"# This specification is of another version: {error}"
-    return {"command": command, "facts": result_tables.setup(results.run)}
+    return {"command": command, "facts": result_tables.setup(results.run), "clients": result_tables.clients(results)}
 
 
 def progress_context(run: Run) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
 from observatory.runs.models import Run
 
-_BOXES = forms.CheckboxSelectMultiple
 _DATE = forms.DateInput(attrs={"type": "date"})
 
 
@@ -25,15 +24,20 @@ class Chip:
     without: str
 
 
+def _many(kind: Any, **options: Any) -> Any:
+    """Boxes of which any may be ticked; all are facts of the run itself, so that no row can come twice."""
+    return kind(widget=forms.CheckboxSelectMultiple, distinct=False, **options)
+
+
 class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
     q = django_filters.CharFilter(method="words", label="Text")
     since = django_filters.DateFilter("queued_at", lookup_expr="date__gte", label="From", widget=_DATE)
     until = django_filters.DateFilter("queued_at", lookup_expr="date__lte", label="To", widget=_DATE)
-    status = django_filters.MultipleChoiceFilter(choices=Run.Status.choices, widget=_BOXES)
-    trigger = django_filters.MultipleChoiceFilter(choices=Run.Trigger.choices, widget=_BOXES, label="Started by")
-    benchmark = django_filters.ModelMultipleChoiceFilter(queryset=Benchmark.objects.all(), widget=_BOXES)
-    deployment = django_filters.ModelMultipleChoiceFilter(queryset=Deployment.objects.all(), widget=_BOXES)
-    endpoint = django_filters.ModelMultipleChoiceFilter(queryset=Endpoint.objects.all(), widget=_BOXES)
+    status = _many(django_filters.MultipleChoiceFilter, choices=Run.Status.choices)
+    trigger = _many(django_filters.MultipleChoiceFilter, choices=Run.Trigger.choices, label="Started by")
+    benchmark = _many(django_filters.ModelMultipleChoiceFilter, queryset=Benchmark.objects.only("name"))
+    deployment = _many(django_filters.ModelMultipleChoiceFilter, queryset=Deployment.objects.only("name"))
+    endpoint = _many(django_filters.ModelMultipleChoiceFilter, queryset=Endpoint.objects.only("name"))
 
     class Meta:
         model = Run

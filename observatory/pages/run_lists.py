@@ -15,8 +15,8 @@ LATEST = 10
 
 def shown(runs: QuerySet[Run], columns: Iterable[Column]) -> QuerySet[Run]:
     """The runs with all that a table of these columns needs, in a fixed number of queries."""
-    listed = tuple(columns)
-    return with_numbers(with_peak(runs.select_related("benchmark", "deployment")), listed)
+    light = runs.select_related("benchmark", "deployment").defer("spec", "setup", "summary", "progress_series")
+    return with_numbers(with_peak(light), tuple(columns))
 
 
 def table(runs: QuerySet[Run], columns: tuple[Column, ...], sort: str = "") -> RunTable:

@@ -56,7 +56,7 @@ class DeploymentTable(Listing):
 
 class HardwareTable(Listing):
     title = "Accelerators"
-    name = tables.Column(linkify=("hardware-item", {"slug": tables.A("slug")}))
+    name = tables.Column(linkify=("hardware-item", {"slug": tables.A("slug")}), attrs={"td": {"class": "nowrap"}})
     vendor = tables.Column()
     arch = tables.Column(verbose_name="Architecture")
     form_factor = tables.Column(verbose_name="Form")

@@ -45,13 +45,16 @@ def _ask() -> Workers:
     try:
         with app.connection_for_read() as connection:
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=2)
-            replies = app.control.inspect(timeout=_REPLY_S, connection=connection).active_queues() or {}
+            mailbox = app.control.mailbox(connection)  # type: ignore[attr-defined]
+            mailbox.producer_pool = None  # a pooled connection to a broker that went away is retried for ever
+            replies = mailbox.multi_call("active_queues", timeout=_REPLY_S)
     except (OperationalError, OSError):
         return Workers(broker=False)
     queues: dict[str, list[str]] = {}
-    for worker, listened in sorted(replies.items()):
-        for queue in listened:
-            queues.setdefault(str(queue["name"]), []).append(str(worker))
+    for reply in replies:
+        for worker, listened in reply.items():
+            for queue in listened:
+                queues.setdefault(str(queue["name"]), []).append(str(worker))
     return Workers(broker=True, queues=queues)
 
 

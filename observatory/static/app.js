@@ -83,6 +83,14 @@ function onClick(event) {
   showPicks();
 }
 
+// A second click on a form that is on its way would start a second run.
+function onSubmit(event) {
+  if (event.target.method !== "post" || event.target.hasAttribute("hx-post")) return;
+  const buttons = event.target.querySelectorAll("[type=submit]");
+  setTimeout(() => buttons.forEach((button) => (button.disabled = true)));
+}
+
+document.addEventListener("submit", onSubmit);
 document.addEventListener("keydown", onKey);
 document.addEventListener("click", onClick);
 document.addEventListener("htmx:afterSettle", showPicks);
@@ -91,4 +99,7 @@ document.addEventListener("DOMContentLoaded", () => {
   showPicks();
   document.body.dataset.ready = "yes";
 });
-window.addEventListener("pageshow", showPicks);
+window.addEventListener("pageshow", (event) => {
+  if (event.persisted) document.querySelectorAll("form [type=submit]:disabled").forEach((button) => (button.disabled = false));
+  showPicks();
+});

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic_ns, process_time
+from typing import Any
 
 import numpy as np
 import orjson
@@ -22,6 +23,7 @@ from runners.load.arrivals import ClosedLoop, OpenLoop, Pacing, schedule_ns
 from runners.load.dialects import form
 from runners.load.engine import Engine
 from runners.load.exchange import Exchange
+from runners.load.statistics import distribution
 from runners.load.target import base_endpoint, destination
 from runners.load.transport import Destination
 from runners.spec import Arrivals, Dialect, Timeouts
@@ -34,18 +36,16 @@ _START_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True)
 class Calibration:
-    """The client's own error at one load. Errors are stamps of the client less those of the reference, in ms."""
+    """The client's own error at one load. Errors are stamps of the client less those of the reference, in ms:
+    {p50, p90, p95, p99, min, max, mean, n, ...}, percentiles null where the sample is too small for them.
+    """
 
     kind: str
     value: float
-    requests: int
     events_per_s: float
-    ttft_error_p50_ms: float
-    ttft_error_p99_ms: float
-    event_error_p50_ms: float
-    event_error_p99_ms: float
-    event_error_max_ms: float
-    lag_p99_ms: float
+    ttft_error_ms: dict[str, Any] | None
+    event_error_ms: dict[str, Any] | None
+    lag_ms: dict[str, Any] | None
     busy_share: float
     cpu_us_per_event: float
 
@@ -132,21 +132,24 @@ def _errors(
     return Calibration(
         kind="concurrency" if arrivals is Arrivals.CLOSED else "rate",
         value=level,
-        requests=len(ttft_ns),
         events_per_s=len(event_ns) / wall_s,
-        ttft_error_p50_ms=_percentile_ms(ttft_ns, 50),
-        ttft_error_p99_ms=_percentile_ms(ttft_ns, 99),
-        event_error_p50_ms=_percentile_ms(event_ns, 50),
-        event_error_p99_ms=_percentile_ms(event_ns, 99),
-        event_error_max_ms=_percentile_ms(event_ns, 100),
-        lag_p99_ms=_percentile_ms(lag_ns, 99),
+        ttft_error_ms=_in_ms(ttft_ns),
+        event_error_ms=_in_ms(event_ns),
+        lag_ms=_in_ms(lag_ns),
         busy_share=busy_share,
         cpu_us_per_event=cpu_s * 1e6 / max(len(event_ns), 1),
     )
 
 
-def _percentile_ms(values_ns: list[int], q: float) -> float:
-    return float(np.percentile(values_ns, q)) / 1e6 if values_ns else float("inf")
+def _in_ms(values_ns: list[int]) -> dict[str, Any] | None:
+    return distribution(np.array(values_ns, dtype=np.float64) / 1e6)
+
+
+def usual_error_ms(error: dict[str, Any] | None) -> float:
+    """What one in twenty stamps exceeds, or half of them where there are too few to say; 0 when nothing is known."""
+    if error is None:
+        return 0.0
+    return float(next(error[name] for name in ("p95", "p50", "mean") if error[name] is not None))
 
 
 # command line
@@ -170,12 +173,18 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(orjson.dumps([asdict(item) for item in found], option=orjson.OPT_INDENT_2).decode())
         return 0
-    print("load         events/s  TTFT error p99  event error p50    p99    max (ms)  lag p99 ms  busy  CPU us/event")
+    print("load         events/s  TTFT error p50     p99  event error p50    p99    max (ms)  busy  CPU us/event")
     for item in found:
         name = f"c={item.value:g}" if item.kind == "concurrency" else f"{item.value:g}/s"
+        ttft, event = item.ttft_error_ms or {}, item.event_error_ms or {}
         print(
-            f"{name:10} {item.events_per_s:10.0f} {item.ttft_error_p99_ms:15.3f} {item.event_error_p50_ms:16.3f} "
-            f"{item.event_error_p99_ms:6.3f} {item.event_error_max_ms:6.3f} {item.lag_p99_ms:15.3f} "
-            f"{item.busy_share:5.0%} {item.cpu_us_per_event:13.1f}"
+            f"{name:10} {item.events_per_s:10.0f} {_shown(ttft, 'p50'):>15} {_shown(ttft, 'p99'):>7} "
+            f"{_shown(event, 'p50'):>16} {_shown(event, 'p99'):>6} {_shown(event, 'max'):>6} "
+            f"{item.busy_share:10.0%} {item.cpu_us_per_event:13.1f}"
         )
     return 0
+
+
+def _shown(error: dict[str, Any], name: str) -> str:
+    value = error.get(name)
+    return "few" if value is None else f"{value:.3f}"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runners.load.calibrate import Calibration
+from runners.load.calibrate import Calibration, usual_error_ms
 from runners.load.outcomes import HELP, Outcome
 from runners.load.rows import MISSING, Bools, StageRows, Window
 from runners.load.statistics import Floats, distribution, rate
@@ -384,15 +384,14 @@ def _calibration_reasons(metrics: dict[str, Any], calibration: Calibration | Non
         return []
     held = f"this machine can hold about {calibration.sustainable_events_per_s:.0f} events/s"
     reasons = []
-    for key, error_ms, share in (
-        ("ttft_ms", calibration.ttft_error_p99_ms, _TTFT_ERROR_SHARE),
-        ("tpot_ms", calibration.event_error_p99_ms, _EVENT_ERROR_SHARE),
+    for key, error, share in (
+        ("ttft_ms", calibration.ttft_error_ms, _TTFT_ERROR_SHARE),
+        ("tpot_ms", calibration.event_error_ms, _EVENT_ERROR_SHARE),
     ):
+        error_ms = usual_error_ms(error)
         measured = metrics.get(key)
         if measured and error_ms > max(_ERROR_FLOOR_MS, share * measured["mean"]):
-            words = (
-                f"the client's own error at this load is {error_ms:.1f} ms (p99) on {measured['mean']:.1f} ms; {held}"
-            )
+            words = f"the client's own error at this load is {error_ms:.1f} ms on {measured['mean']:.1f} ms; {held}"
             reasons.append(reason("client_error", words))
     return reasons
 

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -5,6 +6,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from tests.browser import browser, chromium
+from tests.services.misbehaving import Server, Wire, good, serving
 
 __all__ = ["browser", "chromium"]
 
@@ -31,3 +33,14 @@ def staff_client(staff: User) -> Client:
     client = Client()
     client.force_login(staff)
     return client
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A model server that names one model, "m", and answers it well; "broken" answers 500."""
+    with serving({"m": good, "broken": fails}) as started:
+        yield started
+
+
+def fails(wire: Wire) -> None:
+    wire.body(b'{"error": {"message": "the card fell off"}}', status="500 Internal Server Error")

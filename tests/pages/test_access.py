@@ -28,6 +28,7 @@ POSTS = {
     "welcome-start",
     "benchmark-start",
     "run-cancel",
+    "run-again",
     "schedule-toggle",
     "schedule-delete",
     "token-revoke",
@@ -65,6 +66,7 @@ def address(name: str, cast: Cast) -> str:
         .replace("<int:pk>", str(keys.get(of, 0)))
         .replace("<int:benchmark>", str(cast.benchmark.pk))
         .replace("<slug:slug>", "h100-sxm")
+        .replace("<slug:name>", {"run-chart": "load", "compare-chart": "ecdf"}.get(name, "requests"))
     )
 
 

@@ -89,8 +89,7 @@ def test_the_clients_own_error_is_measured_at_each_load_and_kept(measured):
     for stage in summary["stages"]:
         calibration = stage["client"]["calibration"]
         assert calibration["value"] == stage["load"]["value"]
-        assert 0 <= calibration["event_error_p50_ms"] < 1
-        assert calibration["requests"] >= 2
+        assert 0 <= calibration["event_error_ms"]["p50"] < 1
 
 
 def test_our_output_tokens_equal_the_servers_own_counter(measured):

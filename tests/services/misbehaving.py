@@ -175,3 +175,13 @@ def hang_mid_stream(wire: Wire) -> None:
 def json_body(data: object, status: str = "200 OK", kind: str = "application/json", *headers: str):
     text = data if isinstance(data, bytes) else json.dumps(data).encode()
     return lambda wire: wire.body(text, *headers, status=status, kind=kind)
+
+
+def event_stream(text: bytes) -> Script:
+    """A whole close-delimited stream in one write."""
+
+    def script(wire: Wire) -> None:
+        wire.head("Connection: close", chunked=False)
+        wire.raw(text)
+
+    return script

@@ -44,10 +44,10 @@ class Command(BaseCommand):
         user = site.prepare()
         supervisor = Supervisor(port)
         try:
-            site.point_to(supervisor.engine_url)
+            benchmark = site.benchmark(supervisor.engine_url, user)
             supervisor.start()
             claim.announce(supervisor.url)
-            valid = self._measure(site.benchmark(supervisor.engine_url, user), supervisor.check)
+            valid = self._measure(benchmark, supervisor.check)
             if once:
                 return valid
             self._say(f"\nLook at it: {supervisor.url}  {site.login_words(user)}\nCtrl-C stops everything.")
@@ -62,10 +62,8 @@ class Command(BaseCommand):
         url, pid = claim.running()
         self._say(f"the observatory runs already (process {pid}); its parts are used")
         user = site.prepare()
-        endpoint = Endpoint.objects.filter(name=site.NAME).first()
-        if endpoint is None:
-            raise SupervisorError(f"Process {pid} serves without a demo endpoint: stop it, then run the demo again.")
-        valid = self._measure(site.benchmark(endpoint.url, user), lambda: None)
+        engine_url = Endpoint.objects.get(name=site.NAME).url
+        valid = self._measure(site.benchmark(engine_url, user), lambda: None)
         self._say(f"\nLook at it: {url}  {site.login_words(user)}")
         return valid
 

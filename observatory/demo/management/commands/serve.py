@@ -35,7 +35,7 @@ class Command(BaseCommand):
         user = site.prepare()
         supervisor = Supervisor(port)
         try:
-            site.point_to(supervisor.engine_url)
+            site.benchmark(supervisor.engine_url, user)
             supervisor.start()
             claim.announce(supervisor.url)
             self.stdout.write(f"{supervisor.url}  {site.login_words(user)}  Ctrl-C stops it.")
