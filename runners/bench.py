@@ -1,52 +1,44 @@
 """``python -m runners bench``: check the endpoint, read idle power, drive the stages, add up, write the files."""
 
-import errno
 import resource
 import secrets
 import signal
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import IntEnum
 from functools import partial
 from pathlib import Path
 from time import monotonic_ns
 from types import FrameType
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from runners import __version__
 from runners.address import AddressError, ResolveError
 from runners.environment import environment
+from runners.exits import Exit
+from runners.gate import Gate, OpenGate, StandardInputGate
 from runners.load.calibrate import Calibration, calibrate
 from runners.load.check import Asker, Checked, Unusable, check
 from runners.load.engine import Engine
-from runners.load.records import SCHEMA, Spool, read_spool, write_parquet
-from runners.load.rows import Window
+from runners.load.records import SCHEMA, Spool, read_spool
+from runners.load.shares import Share
 from runners.load.stage import Recorder, Stage, Supply
-from runners.load.summary import Client, Ledger, reason, summarise, summarise_stage
+from runners.load.summary import Client, reason, summarise, summarise_stage
 from runners.load.target import Requests, api_key, base_endpoint, destination
 from runners.load.transport import Destination
 from runners.load.workload import tokenizer_counter
-from runners.power.energy import mean_power_w, window_ledger
+from runners.power.energy import mean_power_w
 from runners.power.sampler import Sampler
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.probe import identify
 from runners.progress import Progress
+from runners.results import ledgers, write_failure, write_results
 from runners.server.samples import SCHEMA as SERVER_SCHEMA
 from runners.server.scraper import Scraper
 from runners.server.summary import ServerSide
-from runners.spec import RunSpec
-
-
-class Exit(IntEnum):
-    VALID = 0
-    USAGE = 2
-    UNUSABLE = 3
-    INVALID = 4
-    INTERRUPTED = 130
+from runners.spec import Power, RunSpec, ServerMetrics
 
 
 class Interrupted(Exception):
@@ -57,7 +49,7 @@ class Bench:
     """One run. ``run`` returns the exit status; everything measured is in ``out``, whatever happens."""
 
     def __init__(self, spec: RunSpec, out: Path, progress: Progress) -> None:
-        self.spec = spec if spec.salt else replace(spec, salt=secrets.token_hex(8))
+        self.spec = salted(spec)
         self.out = out
         self.summary: dict[str, Any] | None = None
         self._progress = progress
@@ -66,8 +58,10 @@ class Bench:
         self._engine: Engine | None = None
         self._scraper: Scraper | None = None
         self._stages: list[tuple[Stage, Client]] = []
-        self._calibrations: list[Calibration] = []
+        self._calibrations: dict[int, Calibration] = {}
+        self._gate: Gate = OpenGate() if spec.shard.index is None else StandardInputGate()
         self._stop = ""
+        self._step = -1
         self._next_report_ns = 0
         self._idle_window: tuple[int, int] | None = None
 
@@ -77,7 +71,7 @@ class Bench:
         count_tokens = tokenizer_counter(self.spec.workload.tokenizer) if self.spec.workload.tokenizer else None
         self._raise_file_limit()
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-        sampler = Sampler.start(self.spec.power, self.out)
+        sampler = Sampler.start(self.spec.power if self._first else Power("none"), self.out)
         try:
             status, code, text = self._measure(key, count_tokens, sampler)
         except Interrupted:
@@ -98,7 +92,8 @@ class Bench:
     def _measure(self, key: str, count_tokens: Any, sampler: Sampler) -> tuple[Exit, str, str]:
         where, requests = self._aim(key)
         self._report("check", 0.0, sampler)
-        self._scraper = scraper = Scraper.start(self.spec.server, where, key, self.out)
+        asked = self.spec.server if self._first else ServerMetrics(scrape=False)
+        self._scraper = scraper = Scraper.start(asked, where, key, self.out)
         asker = Asker(where, self.spec.timeouts, partial(self._while_waiting, "check", sampler))
         checked = check(asker, requests, self.spec.salt)
         self._calibrations = self._calibrate(sampler)
@@ -129,18 +124,38 @@ class Bench:
             raise Unusable("bad_url", str(error)) from None
         return where, Requests(endpoint, target.dialect, target.model, self.spec.workload, key)
 
-    def _calibrate(self, sampler: Sampler) -> list[Calibration]:
-        """One a level; none when it was not asked for."""
+    def _calibrate(self, sampler: Sampler) -> dict[int, Calibration]:
+        """One a stage that this process has a share in, by its index; none when it was not asked for."""
         load = self.spec.load
         if load.calibrate_s <= 0:
-            return []
-        return calibrate(
-            load.arrivals, load.levels, load.calibrate_s, partial(self._while_waiting, "calibrate", sampler)
-        )
+            return {}
+        shares = [Share.of(self.spec, level).level(load.arrivals, level) for level in load.levels]
+        own = {index: level for index, level in enumerate(shares) if level > 0}
+        on_tick = partial(self._while_waiting, "calibrate", sampler)
+        found = calibrate(load.arrivals, list(own.values()), load.calibrate_s, on_tick)
+        return dict(zip(own, found, strict=True))
+
+    def _begin(self, sampler: Sampler) -> int | None:
+        """When the next step begins, for all shards alike (CLOCK_MONOTONIC); None when the run was stopped."""
+
+        def still(step: int) -> bool:
+            if step != self._step:
+                self._step, self._next_report_ns = step, 0  # that it is ready is said at once
+            self._report("wait", 0.0, sampler, step=step)
+            return not self._stop
+
+        begin_ns = self._gate.wait(still)
+        if begin_ns is None:
+            self._stop = self._stop or "interrupted"
+        return None if self._stop else begin_ns
 
     def _read_idle(self, sampler: Sampler) -> None:
         """Idle power with the server up and no traffic."""
-        if self.spec.power.source == "none" or self.spec.power.idle_s <= 0:
+        if not reads_idle(self.spec):
+            return
+        if self._begin(sampler) is None:
+            raise Interrupted
+        if not self._first:
             return
         start = monotonic_ns()
         while (monotonic_ns() - start) / 1e9 < self.spec.power.idle_s:
@@ -159,16 +174,18 @@ class Bench:
             engine.stop(self._stop)
         try:
             for index in range(len(self.spec.load.levels)):
-                if engine.stop_reason:
-                    break
                 stage = Stage(
                     self.spec, index, engine, recorder, Supply(checked.requests, self.spec, checked.fit, index)
                 )
+                stage.prepare()
+                begin_ns = self._begin(sampler)
+                if begin_ns is None or engine.stop_reason:
+                    break
                 scraper.mark()
-                stage.run(partial(self._tick, stage, recorder, sampler))
-                calibration = self._calibrations[index] if self._calibrations else None
-                self._stages.append((stage, stage.client(calibration)))
-            scraper.mark()
+                stage.run(begin_ns, partial(self._tick, stage, recorder, sampler))
+                self._stages.append((stage, stage.client(self._calibrations.get(index))))
+            if not engine.stop_reason and self._begin(sampler) is not None:
+                scraper.mark()
         finally:
             engine.close()
             self._engine = None
@@ -252,22 +269,9 @@ class Bench:
         power: dict[str, Any],
         server: ServerSide,
     ) -> dict[str, Any]:
-        account = self.spec.account
         idle_w = mean_power_w(samples, *self._idle_window, description=power) if self._idle_window else None
-
-        def ledger_of(window: Window) -> Ledger | None:
-            if not power["devices"]:
-                return None
-            return window_ledger(
-                samples,
-                window.start_ns,
-                window.end_ns,
-                description=power,
-                pue=account.pue,
-                pue_source=account.pue_source,
-                idle_w=idle_w,
-            )
-
+        power = {**power, "idle_w": idle_w, "idle_mark": power["mark"] if idle_w is not None else None}
+        ledger_of = ledgers(samples, power, self.spec.account)
         stages = [
             summarise_stage(rows, stage.index, self.spec, client=client, ledger_of=ledger_of, server_of=server.of_stage)
             for stage, client in self._stages
@@ -291,21 +295,23 @@ class Bench:
                 "engine_version": version,
                 "omitted_fields": sorted(checked.requests.omit),
             },
-            power={**power, "idle_w": idle_w, "idle_mark": power["mark"] if idle_w is not None else None},
+            power=power,
             server=server.account,
         )
 
     def _write(self, rows: pa.Table, samples: pa.Table, scraped: pa.Table, summary: dict[str, Any]) -> OSError | None:
         try:
-            write_parquet(rows, self.out / "requests.parquet")
-            write_parquet(samples, self.out / "power.parquet")
-            write_parquet(scraped, self.out / "server.parquet")
-            (self.out / "summary.json").write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
+            write_results(self.out, {"requests": rows, "power": samples, "server": scraped}, summary)
         except OSError as error:
             return error
         for name in ("requests.arrow", "power.arrow", "server.arrow"):
             (self.out / name).unlink(missing_ok=True)
         return None
+
+    @property
+    def _first(self) -> bool:
+        """Whether this process reads power and the server's metrics: of several, the first does."""
+        return self.spec.shard.index in (None, 0)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._stop = "interrupted"
@@ -318,14 +324,11 @@ class Bench:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def write_failure(error: OSError, out: Path, rows: int = 0) -> tuple[str, str]:
-    """(code, words) for results that could not be written."""
-    if error.errno == errno.ENOSPC:
-        code, what = "disk_full", "the disk is full"
-    else:
-        code, what = "write_error", f"writing failed ({error.strerror})"
-    kept = f"{rows} rows written before are kept" if rows else "nothing was measured"
-    return (
-        code,
-        f"{what} at {out}: the run was stopped and {kept}. Free space or choose another folder, then run again.",
-    )
+def salted(spec: RunSpec) -> RunSpec:
+    """With a salt of its own where it has none: no two runs share a prompt."""
+    return spec if spec.salt else replace(spec, salt=secrets.token_hex(8))
+
+
+def reads_idle(spec: RunSpec) -> bool:
+    """Whether the run begins with a reading of idle power."""
+    return spec.power.source != "none" and spec.power.idle_s > 0

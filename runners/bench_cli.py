@@ -8,9 +8,13 @@ from typing import Any
 
 import orjson
 
-from runners.bench import Bench, Exit, write_failure
+from runners.bench import Bench, salted
+from runners.crew import Crew
+from runners.exits import Exit
+from runners.lifeline import die_with
 from runners.load.report import table
 from runners.progress import BarProgress, JsonProgress
+from runners.results import write_failure
 from runners.spec import (
     Account,
     Arrivals,
@@ -19,6 +23,7 @@ from runners.spec import (
     Power,
     RunSpec,
     ServerMetrics,
+    Shard,
     Slo,
     SpecError,
     Target,
@@ -31,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--spec", type=Path, help="a specification file (JSON); then only --out and --progress count")
     parser.add_argument("--out", type=Path, required=True, help="folder for the results; made if missing")
     parser.add_argument("--progress", choices=("bar", "json"), default="bar", help="for people or for programs")
+    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # end when this process ends
     target = parser.add_argument_group("endpoint")
     target.add_argument("--url", help="such as http://gpu-1:8000 or https://api.example.com/v1")
     target.add_argument("--model", default="", help="model name as the server expects it")
@@ -58,6 +64,10 @@ def _add_load(group: Any) -> None:
     group.add_argument(
         "--calibrate", type=float, default=Load.calibrate_s, metavar="S",
         help="seconds per level to measure this machine's own error beforehand (default %(default)s; 0: none)",
+    )  # fmt: skip
+    group.add_argument(
+        "--processes", type=int, default=1, metavar="N",
+        help="load processes on this host that share the load, for more than one core can send (default 1)",
     )  # fmt: skip
     group.add_argument("--warmup", type=float, default=0.0, metavar="S", help="seconds of load before measuring")
 
@@ -124,6 +134,7 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         power=Power(args.power, args.idle),
         account=Account(args.usd_per_hour, "", args.pue, "entered by hand" if args.pue else ""),
         server=ServerMetrics(not args.no_metrics, args.metrics_url),
+        shard=Shard(args.processes),
     )
 
 
@@ -139,11 +150,15 @@ def _load_of(args: argparse.Namespace) -> Load:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.parent:
+        die_with(args.parent)
     progress = JsonProgress() if args.progress == "json" else BarProgress()
     try:
         spec = spec_of(args)
         args.out.mkdir(parents=True, exist_ok=True)
-        bench = Bench(spec, args.out, progress)
+        spec = salted(spec)
+        split = spec.shard.count > 1 and spec.shard.index is None
+        bench = Crew(spec, args.out, progress) if split else Bench(spec, args.out, progress)
         (args.out / "spec.json").write_bytes(orjson.dumps(bench.spec.to_json(), option=orjson.OPT_INDENT_2))
         status = bench.run()
     except (SpecError, ValueError) as error:

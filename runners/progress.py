@@ -1,6 +1,7 @@
 """How a run tells how far it is: a bar for people, a JSON line a second for programs."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any, Protocol, TextIO
 
 import orjson
@@ -56,6 +57,32 @@ class BarProgress:
         self._stream.flush()
 
 
+_SUMMED = ("sent", "ok", "failed", "in_flight")
+
+
+def combined(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The progress of several shards as that of one run: the first one's, with counts and rates added up."""
+    known = [state for state in states if state]
+    if not known:
+        return {}
+
+    def values(name: str) -> list[float]:
+        return [state[name] for state in known if state.get(name) is not None]
+
+    ttft_ms = sorted(values("ttft_ms"))
+    slowest = min(known, key=lambda state: state["fraction"])
+    planned = values("planned")
+    return {
+        **known[0],
+        **{name: sum(values(name)) for name in _SUMMED},
+        "planned": sum(planned) if len(planned) == len(known) else None,
+        "output_tokens_per_s": sum(values("output_tokens_per_s")) if values("output_tokens_per_s") else None,
+        "ttft_ms": ttft_ms[len(ttft_ms) // 2] if ttft_ms else None,
+        "fraction": slowest["fraction"],
+        "eta_s": slowest["eta_s"],
+    }
+
+
 def bar(state: dict[str, Any]) -> str:
     """One line for people, such as "[####....]  31 % · stage 2 of 4, concurrency 2 · 15 ok, 0 failed · 41 s left"."""
     fraction = min(1.0, max(0.0, state["fraction"]))
@@ -71,6 +98,7 @@ def bar(state: dict[str, Any]) -> str:
             "check": "checking the endpoint",
             "idle": "reading idle power",
             "calibrate": "calibrating",
+            "wait": "waiting for all load processes",
             "summary": "adding up",
         }
         parts.append(words[state["phase"]])

@@ -102,6 +102,14 @@ class Power:
 
 
 @dataclass(frozen=True)
+class Shard:
+    """How many processes carry the load together, and which of them this is; None: the one that starts the others."""
+
+    count: int = 1
+    index: int | None = None
+
+
+@dataclass(frozen=True)
 class ServerMetrics:
     """The server's metrics page, read beside the load. ``url``: where it is when not at /metrics of the endpoint."""
 
@@ -129,6 +137,7 @@ class RunSpec:
     power: Power = field(default_factory=Power)
     account: Account = field(default_factory=Account)
     server: ServerMetrics = field(default_factory=ServerMetrics)
+    shard: Shard = field(default_factory=Shard)
     salt: str = ""
     version: int = SPEC_VERSION
 
@@ -181,12 +190,22 @@ def _check(spec: RunSpec) -> None:
     for name, seconds in dataclasses.asdict(spec.timeouts).items():
         if not seconds > 0:
             raise SpecError(f"timeouts.{name}: above 0 seconds")
+    _check_shard(spec.shard, load)
     if spec.server.url and not spec.server.url.startswith(("http://", "https://")):
         raise SpecError(f"server.url: {spec.server.url!r} must start with http:// or https://")
     if spec.account.pue is not None and not 1 <= spec.account.pue <= 5:
         raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
         raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
+
+
+def _check_shard(shard: Shard, load: Load) -> None:
+    if not 1 <= shard.count <= 256:
+        raise SpecError("shard.count: between 1 and 256 processes or load hosts")
+    if shard.index is not None and not 0 <= shard.index < shard.count:
+        raise SpecError(f"shard.index: from 0 to {shard.count - 1}, or leave it out for the whole")
+    if shard.count > load.max_in_flight:
+        raise SpecError(f"shard.count: more than load.max_in_flight ({load.max_in_flight}) can never all send")
 
 
 def _build(kind: Any, data: Any, path: str) -> Any:

@@ -32,6 +32,7 @@ def bench_command(spec: Mapping[str, Any]) -> str:
         ("--metrics-url", asked.server.url or None),
         ("--no-metrics", None if asked.server.scrape else ""),
         *_load(asked.load),
+        ("--processes", asked.shard.count if asked.shard.count > 1 else None),
         *_workload(asked.workload),
         ("--slo", ",".join(f"{key}={bound!r}" for key, bound in asked.slo.bounds().items()) or None),
         *_accounts(asked.power, asked.account, asked.timeouts),

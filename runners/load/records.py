@@ -12,6 +12,7 @@ SCHEMA = pa.schema(
     [
         ("stage", pa.int16()),
         ("index", pa.int32()),
+        ("shard", pa.int16()),  # which of several load processes sent it; null in a run that was not split
         ("warmup", pa.bool_()),
         ("due_ns", pa.int64()),
         ("ready_ns", pa.int64()),
@@ -44,6 +45,19 @@ SCHEMA = pa.schema(
         ("server_prompt_ms", pa.float64()),  # the server's own timings, where it tells them
         ("server_decode_ms", pa.float64()),
     ]
+)
+
+#: Columns of times on the clock of the host that took them.
+STAMPS = (
+    "due_ns",
+    "ready_ns",
+    "sent_ns",
+    "headers_ns",
+    "first_event_ns",
+    "first_token_ns",
+    "first_answer_ns",
+    "last_token_ns",
+    "end_ns",
 )
 
 _BATCH_ROWS = 256

@@ -159,9 +159,11 @@ class StageRows:
         """The steady window where there is one long enough, else the whole stage; None when nothing was sent.
 
         ``target``: the concurrency of a closed loop, None for an open one. Steady: from when the target was first in
-        flight after the warm-up until the last send; it must be twice the median latency or longer and hold an end.
+        flight after the warm-up until the last send, of the shard whose last send came first where there are several;
+        it must be twice the median latency or longer and hold an end.
         """
-        sent = self.sent_ns[self.measured & (self.sent_ns != MISSING)]
+        was_sent = self.measured & (self.sent_ns != MISSING)
+        sent = self.sent_ns[was_sent]
         if not len(sent):
             return None
         whole = Window("whole", int(sent.min()), int(max(self.end_ns[self.measured].max(), sent.max())))
@@ -169,7 +171,9 @@ class StageRows:
         latencies_ms, _ = self.between_ms("sent_ns", "end_ns")
         if reached is None or not len(latencies_ms):
             return whole
-        steady = Window("steady", reached, int(sent.max()))
+        shards = self.ints("shard")[was_sent]
+        last_sent = min(int(sent[shards == shard].max()) for shard in np.unique(shards))
+        steady = Window("steady", reached, last_sent)
         long_enough = steady.seconds >= 2 * float(np.median(latencies_ms)) / 1e3
         return steady if long_enough and self.ended_in(steady).any() else whole
 

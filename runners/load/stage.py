@@ -4,7 +4,7 @@ import gc
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic_ns, process_time
+from time import monotonic_ns, process_time, sleep
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from runners.load.engine import Engine
 from runners.load.exchange import Exchange
 from runners.load.outcomes import Outcome
 from runners.load.records import Spool
+from runners.load.shares import Share
 from runners.load.summary import Client
 from runners.load.target import Requests
 from runners.load.workload import LengthFit, Prompts
@@ -46,6 +47,7 @@ class Supply:
         self._prompts = Prompts(
             spec.workload.seed, f"{spec.salt}/stage{stage}", fit.words_for(spec.workload.input_tokens)
         )
+        self._share = Share.of(spec, spec.load.levels[stage])
         self._workload = spec.workload
         self._stage = stage
         self._ready: deque[Exchange] = deque()
@@ -59,7 +61,7 @@ class Supply:
         return self._ready.popleft() if self._ready else self._build()
 
     def _build(self) -> Exchange:
-        index = self._built
+        index = self._share.number(self._built)
         self._built += 1
         request = self._requests.build(self._prompts.prompt(index), self._workload.output_tokens)
         return Exchange(
@@ -133,6 +135,7 @@ class Stage:
         self.spec = spec
         self.index = index
         self.level = spec.load.levels[index]
+        self.share = Share.of(spec, self.level)
         self.begin_ns = 0
         self.end_ns = 0
         self.cpu_s = 0.0
@@ -155,13 +158,24 @@ class Stage:
         """Requests planned after the warm-up; None while only the clock decides."""
         if isinstance(self._pacing, OpenLoop):
             return int((self._pacing.due_ns >= self._pacing.warm_ns).sum())
-        return self.spec.load.requests
+        return self.requests
 
-    def run(self, on_tick: Callable[[int], None]) -> None:
+    @property
+    def requests(self) -> int | None:
+        """Of this share, after the warm-up; None where a duration alone ends the stage."""
+        whole = self.spec.load.requests
+        return None if whole is None else self.share.part(whole)
+
+    def prepare(self) -> None:
+        """Builds the first requests, so that the stage can begin at once."""
+        self._supply.fill(min(self.ahead, self.requests or self.ahead))
+
+    def run(self, begin_ns: int, on_tick: Callable[[int], None]) -> None:
+        """Sends from ``begin_ns`` on; at once where that is 0."""
         self._recorder.reset()
-        self._supply.fill(min(self.ahead, self.spec.load.requests or self.ahead))
+        sleep(max(0.0, (begin_ns - monotonic_ns()) / 1e9))
         cpu_began_s = process_time()
-        self.begin_ns = monotonic_ns()
+        self.begin_ns = begin_ns or monotonic_ns()
         warm_ns = self.begin_ns + round(self.spec.load.warmup_s * 1e9)
         self._pacing = pacing = self._make_pacing(warm_ns)
         with _no_collection():
@@ -183,9 +197,11 @@ class Stage:
 
     def fraction(self, now_ns: int) -> float:
         """How far, between 0 and 1."""
-        load = self.spec.load
+        load, requests = self.spec.load, self.requests
+        if self.share.idle:
+            return 1.0
         elapsed_s = (now_ns - self.begin_ns) / 1e9
-        by_count = self._recorder.finished / load.requests if load.requests else 0.0
+        by_count = self._recorder.finished / requests if requests else 0.0
         by_time = elapsed_s / (load.warmup_s + load.duration_s) if load.duration_s else 0.0
         return min(1.0, max(by_count, by_time))
 
@@ -208,7 +224,7 @@ class Stage:
         load = self.spec.load
         if self.closed:
             end_ns = warm_ns + round(load.duration_s * 1e9) if load.duration_s else None
-            return ClosedLoop(int(self.level), warm_ns, load.requests, end_ns)
+            return ClosedLoop(self.share.part(int(self.level)), warm_ns, self.requests, end_ns)
         offsets_ns = schedule_ns(
             load.arrivals,
             self.level,
@@ -217,7 +233,8 @@ class Stage:
             duration_s=load.duration_s,
             seed=self.spec.workload.seed,
         )
-        return OpenLoop(self.begin_ns + offsets_ns, warm_ns, load.max_in_flight)
+        due_ns = self.begin_ns + self.share.dealt(offsets_ns)
+        return OpenLoop(due_ns, warm_ns, self.share.part(load.max_in_flight))
 
     def _record_not_sent(self, pacing: ClosedLoop | OpenLoop) -> None:
         """A row for every planned request that was never sent, so that counts always add up."""

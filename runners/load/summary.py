@@ -10,6 +10,7 @@ import pyarrow as pa
 from runners.load.calibrate import Calibration, usual_error_ms
 from runners.load.outcomes import HELP, Outcome
 from runners.load.rows import MISSING, Bools, StageRows, Window
+from runners.load.shares import Share
 from runners.load.statistics import Floats, distribution, rate
 from runners.metrics import DEFINITIONS_VERSION, Mark
 from runners.server.summary import reasons as server_reasons
@@ -63,7 +64,7 @@ def summarise_stage(
     level = spec.load.levels[index]
     closed = spec.load.arrivals is Arrivals.CLOSED
     rows = StageRows(table.filter(pa.compute.equal(table.column("stage"), index)))
-    window = rows.window(int(level) if closed else None)
+    window = rows.window(Share.of(spec, level).part(int(level)) if closed else None)
     counts = _counts(rows)
     ledger = ledger_of(window) if ledger_of and window else None
     metrics = _metrics(rows, window, spec, counts, ledger)
