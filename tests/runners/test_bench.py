@@ -16,7 +16,7 @@ import pytest
 
 from runners.load.records import read_spool
 from tests.services.engine import counted
-from tests.services.misbehaving import good, hang_mid_stream, json_body, serving, silent
+from tests.services.misbehaving import Ledger, good, hang_mid_stream, json_body, serving, silent
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = (
@@ -377,13 +377,16 @@ def test_a_key_reaches_the_server_and_no_file(tmp_path):
 
 
 def test_the_asked_concurrency_is_what_the_server_sees(tmp_path):
+    ledger = Ledger()
+
     def slow(wire):
-        time.sleep(0.05)
+        with ledger.holds():
+            time.sleep(0.05)
         good(wire)
 
     with serving({"m": slow}) as server:
         bench(server.url, tmp_path, "--concurrency", "45", "--requests", "200", *QUICK)
-        assert server.peak_in_flight == 45
+        assert ledger.peak == 45
 
 
 def test_a_kept_connection_that_dies_before_any_byte_is_retried_once_and_counted(tmp_path):

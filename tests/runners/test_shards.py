@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,21 @@ import pytest
 from runners.load.arrivals import schedule_ns
 from runners.load.shares import Share
 from runners.spec import Arrivals, Load, RunSpec, Shard, SpecError, Target
-from tests.services.misbehaving import Server, Wire, content, serving
+from tests.services.misbehaving import Ledger, Server, Wire, content, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def paced(wire: Wire) -> None:
-    wire.head()
-    wire.event(content("a"))
-    time.sleep(0.4)
-    wire.words("b")
-    wire.finish()
+def paced(ledger: Ledger) -> Callable[[Wire], None]:
+    def answer(wire: Wire) -> None:
+        with ledger.holds():
+            wire.head()
+            wire.event(content("a"))
+            time.sleep(0.4)
+        wire.words("b")
+        wire.finish()
+
+    return answer
 
 
 def command(server: Server, out: Path, *options: str) -> list[str]:
@@ -83,10 +87,10 @@ def test_a_shard_that_cannot_be_is_refused(shard, words):
 
 
 @pytest.fixture(scope="module")
-def split(tmp_path_factory) -> tuple[Server, dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    """A run of 45 in flight over two processes: the server's ledger, summary, rows and progress."""
-    out = tmp_path_factory.mktemp("split")
-    with serving({"m": paced}) as server:
+def split(tmp_path_factory) -> tuple[list[str], Ledger, dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+    """A run of 45 in flight over two processes: prompts that came, the server's ledger, summary, rows and progress."""
+    out, ledger = tmp_path_factory.mktemp("split"), Ledger()
+    with serving({"m": paced(ledger)}) as server:
         done = subprocess.run(
             command(server, out, "--concurrency", "45,1", "--requests", "200", "--processes", "2", "--duration", "3"),
             cwd=ROOT, capture_output=True, text=True, timeout=90, check=False,
@@ -94,27 +98,27 @@ def split(tmp_path_factory) -> tuple[Server, dict[str, Any], list[dict[str, Any]
     assert not (out / "shards").exists(), done.stdout + done.stderr
     summary = json.loads((out / "summary.json").read_text())
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    return server, summary, pq.read_table(out / "requests.parquet").to_pylist(), lines
+    return prompts(server), ledger, summary, pq.read_table(out / "requests.parquet").to_pylist(), lines
 
 
 def test_45_in_flight_over_two_processes_are_45_at_the_server(split):
-    server, summary, *_ = split
-    assert server.peak_in_flight == 45
+    _, ledger, summary, *_ = split
+    assert ledger.peak == 45
     assert summary["stages"][0]["metrics"]["achieved_concurrency"]["mean"] == pytest.approx(45, rel=0.05)
     assert summary["stages"][0]["window"]["kind"] == "steady"
 
 
 def test_each_planned_request_is_sent_and_counted_once_and_no_prompt_twice(split):
-    server, summary, rows, _ = split
+    sent, _, summary, rows, _ = split
     first = [row for row in rows if row["stage"] == 0]
     assert (summary["stages"][0]["planned"], summary["stages"][0]["ok"]) == (200, 200)
     assert [row["index"] for row in first] == list(range(200))
     assert [row["shard"] for row in first] == [0, 1] * 100
-    assert len(prompts(server)) == len(set(prompts(server))) == len(rows)
+    assert len(sent) == len(set(sent)) == len(rows)
 
 
 def test_each_process_has_its_own_verdict_and_its_counts_add_up(split):
-    _, summary, *_ = split
+    _, _, summary, *_ = split
     stage = summary["stages"][0]
     assert [shard["index"] for shard in stage["shards"]] == [0, 1]
     assert sum(shard["ok"] for shard in stage["shards"]) == stage["ok"]
@@ -126,7 +130,7 @@ def test_each_process_has_its_own_verdict_and_its_counts_add_up(split):
 
 
 def test_all_processes_begin_at_the_agreed_moment(split):
-    _, summary, *_ = split
+    _, _, summary, *_ = split
     assert 0 <= summary["stages"][0]["start_spread_ms"] < 50
 
 
@@ -138,7 +142,7 @@ def test_the_progress_is_that_of_the_run_and_ends_with_one_last_line(split):
 
 
 def test_an_open_loop_over_three_processes_is_one_schedule(tmp_path):
-    with serving({"m": paced}) as server:
+    with serving({"m": paced(Ledger())}) as server:
         done = subprocess.run(
             command(server, tmp_path, "--rate", "40", "--arrivals", "constant", "--requests", "60", "--processes", "3"),
             cwd=ROOT, capture_output=True, text=True, timeout=90, check=False,
@@ -174,7 +178,7 @@ def members(process: subprocess.Popen[str]) -> list[int]:
 
 
 def test_a_process_that_dies_makes_the_run_invalid_and_keeps_the_rows_of_all(tmp_path):
-    with serving({"m": paced}) as server, running(server, tmp_path) as process:
+    with serving({"m": paced(Ledger())}) as server, running(server, tmp_path) as process:
         os.kill(members(process)[1], signal.SIGKILL)
         last = json.loads(process.stdout.read().splitlines()[-1])
         assert process.wait(30) == 4
@@ -189,7 +193,7 @@ def test_a_process_that_dies_makes_the_run_invalid_and_keeps_the_rows_of_all(tmp
 
 
 def test_a_stopped_run_stops_all_of_its_processes_and_keeps_their_rows(tmp_path):
-    with serving({"m": paced}) as server, running(server, tmp_path) as process:
+    with serving({"m": paced(Ledger())}) as server, running(server, tmp_path) as process:
         process.send_signal(signal.SIGTERM)
         last = json.loads(process.stdout.read().splitlines()[-1])
         assert process.wait(30) == 130
@@ -201,7 +205,7 @@ def test_a_stopped_run_stops_all_of_its_processes_and_keeps_their_rows(tmp_path)
 
 
 def test_the_processes_end_with_the_one_that_started_them(tmp_path):
-    with serving({"m": paced}) as server, running(server, tmp_path) as process:
+    with serving({"m": paced(Ledger())}) as server, running(server, tmp_path) as process:
         pids = members(process)
         assert len(pids) == 2
         process.kill()
@@ -213,10 +217,8 @@ def test_the_processes_end_with_the_one_that_started_them(tmp_path):
 
 
 def test_an_endpoint_that_cannot_be_used_ends_all_with_the_words_of_one(tmp_path):
-    with serving({}) as server:
-        url = server.url
     done = subprocess.run(
-        [sys.executable, "-m", "runners", "bench", "--url", url, "--model", "m", "--power", "none", "--calibrate", "0",
+        [sys.executable, "-m", "runners", "bench", "--url", "http://127.0.0.1:9", "--model", "m", "--power", "none", "--calibrate", "0",
          "--requests", "5", "--processes", "2", "--progress", "json", "--out", str(tmp_path)],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
