@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-deps --require-hashes --disable-pip-version-check
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --no-deps --require-hashes --disable-pip-version-check
 
 .PHONY: demo test install install-dev lint types unit lock clean
 
@@ -35,7 +35,7 @@ $(VENV)/.dev: requirements/dev.txt | $(VENV)/bin/python
 lint: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/djlint --check --lint --quiet templates
+	$(BIN)/djlint --check --lint templates
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python manage.py check --fail-level WARNING

@@ -5,7 +5,6 @@ One thread, one epoll. While requests are in flight the loop only sends, receive
 """
 
 import select
-from array import array
 from collections import deque
 from collections.abc import Callable
 from time import monotonic_ns
@@ -22,6 +21,7 @@ _ONLY_READABLE = select.EPOLLIN
 _READABLE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLERR | select.EPOLLHUP
 _SCAN_EVERY_NS = 50_000_000
 _MAX_WAITING = 2_048
+_DELAYS_KEPT = 65_536
 _IDLE_WAIT_S = 0.05
 _REFUSALS_BEFORE_GIVING_UP = 20
 
@@ -33,7 +33,7 @@ class Engine:
         self.clock = KernelClock()
         self.stop_reason = ""
         self.in_flight = 0
-        self.read_delays_ns = array("q")
+        self.read_delays_ns: deque[int] = deque(maxlen=_DELAYS_KEPT)
         self.asleep_ns = 0
         self._destination = destination
         self._timeouts = timeouts
@@ -64,7 +64,7 @@ class Engine:
         ``on_tick`` is called about twenty times a second, between sends.
         """
         self.asleep_ns = 0
-        self.read_delays_ns = array("q")
+        self.read_delays_ns.clear()
         self._loop(pacing, next_exchange, round(drain_s * 1e9), on_tick)
         while self._finished:
             self._on_finished(self._finished.popleft())

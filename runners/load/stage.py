@@ -207,7 +207,7 @@ class Stage:
 
     def client(self, calibration: Calibration | None) -> Client:
         engine = self._engine
-        delays = np.frombuffer(engine.read_delays_ns, dtype=np.int64) if len(engine.read_delays_ns) else None
+        delays = np.array(engine.read_delays_ns) if engine.read_delays_ns else None
         wall_ns = max(self.end_ns - self.begin_ns, 1)
         return Client(
             clock="kernel" if engine.clock.kernel_stamps else "user",
