@@ -218,7 +218,7 @@ def test_the_processes_end_with_the_one_that_started_them(tmp_path):
 
 def test_an_endpoint_that_cannot_be_used_ends_all_with_the_words_of_one(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "runners", "bench", "--url", "http://127.0.0.1:9", "--model", "m", "--power", "none", "--calibrate", "0",
+        [sys.executable, "-m", "runners", "bench", "--url", "http://127.0.0.1:9", "--power", "none", "--calibrate", "0",
          "--requests", "5", "--processes", "2", "--progress", "json", "--out", str(tmp_path)],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
