@@ -2,13 +2,18 @@
 
 from celery import shared_task
 
-from observatory.runs import dispatch, launch
+from observatory.runs import dispatch, joined, launch
 from observatory.schedules import due
 
 
 @shared_task
 def run_benchmark(run_id: int) -> None:
     launch.execute(run_id)
+
+
+@shared_task
+def run_shard(shard_id: int) -> None:
+    joined.execute(shard_id)
 
 
 @shared_task

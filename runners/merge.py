@@ -176,8 +176,12 @@ def _with_shards(
         stage["verdict"] = "client_limited"
     calibrations = [found["client"]["calibration"] for _, found in busy.values() if found["client"].get("calibration")]
     if stage["client"] and calibrations:  # the least exact one speaks for all
-        stage["client"]["calibration"] = max(calibrations, key=lambda found: found["event_error_p99_ms"] or 0.0)
+        stage["client"]["calibration"] = max(calibrations, key=_mean_error_ms)
     return stage
+
+
+def _mean_error_ms(calibration: Mapping[str, Any]) -> float:
+    return (calibration["event_error_ms"] or {}).get("mean") or 0.0
 
 
 def _start_spread_ms(rows: pa.Table, stage: int) -> float | None:

@@ -13,7 +13,7 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from observatory.runs import plain, spool, states
+from observatory.runs import merging, plain, spool, states
 from observatory.runs.models import Measurement, Run, Stage
 from runners.load.records import read_spool, write_parquet
 from runners.load.summary import reason, summarise
@@ -47,22 +47,21 @@ class Results:
 
 def collect(run: Run, directory: Path, secret: str = "") -> Results:
     """Puts the raw rows in ``directory`` into storage and reads the summary, or makes one of the partial rows."""
-    requests = _table(directory, "requests")
-    power, server = _table(directory, "power"), _table(directory, "server")
+    requests, power, server = (raw_table(directory, name) for name in ("requests", "power", "server"))
     summary = _summary(run, directory, requests, secret)
     try:
         return Results(
             summary,
-            requests_file=_store(run, requests, "requests.parquet", secret),
-            power_file=_store(run, power, "power.parquet", secret),
-            server_file=_store(run, server, "server.parquet", secret),
+            requests_file=store(spool.folder(run), requests, "requests.parquet", secret),
+            power_file=store(spool.folder(run), power, "power.parquet", secret),
+            server_file=store(spool.folder(run), server, "server.parquet", secret),
         )
     except OSError as error:
         logger.exception("run %s: the raw rows could not be stored", run.pk)
         return Results(summary, fault=f"The raw rows could not be stored: {error.strerror or error}.")
 
 
-def _table(directory: Path, name: str) -> pa.Table | None:
+def raw_table(directory: Path, name: str) -> pa.Table | None:
     """The finished Parquet file, else every whole batch of the spool, else None."""
     parquet, arrow = directory / f"{name}.parquet", directory / f"{name}.arrow"
     if parquet.exists():
@@ -101,14 +100,15 @@ def _partial_summary(run: Run, requests: pa.Table, secret: str) -> dict[str, Any
     return kept
 
 
-def _store(run: Run, table: pa.Table | None, name: str, secret: str) -> str:
+def store(folder: str, table: pa.Table | None, name: str, secret: str) -> str:
+    """Puts rows into storage without the secret; the name that they got there, empty without rows. Raises OSError."""
     if table is None or not table.num_rows:
         return ""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / name
         write_parquet(plain.masked_table(table, secret), path)
         with path.open("rb") as file:
-            return default_storage.save(f"{spool.folder(run)}/{name}", File(file))
+            return default_storage.save(f"{folder}/{name}", File(file))
 
 
 def discard(results: Results) -> None:
@@ -205,6 +205,14 @@ def _measurements(run: Run, stage: Stage, metrics: dict[str, Any]) -> list[Measu
     ]
 
 
+def _stored(run: Run, directory: Path, ending: Ending) -> Path:
+    """Brings the rows in storage, of all load hosts, into a folder beneath ``directory``."""
+    own = directory / "0"
+    own.mkdir()
+    spool.fetch(run, own)
+    return own if run.load_hosts == 1 else merging.merged(run, directory, reason(ending.code, ending.text))
+
+
 def salvage(run: Run) -> bool:
     """Ends a run whose worker vanished as lost, with the rows that had reached storage."""
     ending = Ending(
@@ -214,6 +222,5 @@ def salvage(run: Run) -> bool:
         "Check the load host, then start a new run.",
     )
     with tempfile.TemporaryDirectory() as directory:
-        spool.fetch(run, Path(directory))
-        results = collect(run, Path(directory))
+        results = collect(run, _stored(run, Path(directory), ending))
     return close(run, ending, results, end=states.lose)

@@ -44,6 +44,7 @@ def build(benchmark: Benchmark) -> RunSpec:
             },
             "power": {"source": benchmark.power_source},
             "account": _account(deployment),
+            "shard": {"count": benchmark.load_hosts},
             "salt": secrets.token_hex(8),
         }
     )

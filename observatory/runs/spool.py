@@ -12,16 +12,16 @@ from observatory.runs.plain import masked_bytes
 NAMES = ("requests.arrow", "power.arrow", "server.arrow")
 
 
-def folder(run: Run) -> str:
-    """Where in storage the files of this try lie."""
-    return f"runs/{run.pk}/{run.epoch}"
+def folder(run: Run, shard: int = 0) -> str:
+    """Where in storage the files of this try lie; those of other load hosts are in folders of their own beneath."""
+    return f"runs/{run.pk}/{run.epoch}" + (f"/shard-{shard}" if shard else "")
 
 
 class Copier:
     """Copies newly appended bytes of the spools in ``directory``, with the secret masked."""
 
-    def __init__(self, run: Run, directory: Path, secret: str) -> None:
-        self._folder = folder(run)
+    def __init__(self, run: Run, directory: Path, secret: str, shard: int = 0) -> None:
+        self._folder = folder(run, shard)
         self._directory = directory
         self._secret = secret
         self._copied = dict.fromkeys(NAMES, 0)
@@ -51,18 +51,22 @@ class Copier:
         self._parts[name] += 1
 
 
-def _parts(run: Run, name: str) -> list[str]:
+def _files(where: str) -> list[str]:
     try:
-        _, files = default_storage.listdir(folder(run))
+        _, files = default_storage.listdir(where)
     except FileNotFoundError:
         return []
-    return [f"{folder(run)}/{file}" for file in sorted(files) if file.startswith(f"{name}.")]
+    return [f"{where}/{file}" for file in sorted(files)]
 
 
-def fetch(run: Run, directory: Path) -> None:
+def _parts(where: str, name: str) -> list[str]:
+    return [file for file in _files(where) if file.startswith(f"{where}/{name}.")]
+
+
+def fetch(run: Run, directory: Path, shard: int = 0) -> None:
     """Puts the spools together again from their parts."""
     for name in NAMES:
-        parts = _parts(run, name)
+        parts = _parts(folder(run, shard), name)
         if not parts:
             continue
         with (directory / name).open("wb") as joined:
@@ -72,6 +76,11 @@ def fetch(run: Run, directory: Path) -> None:
 
 
 def discard(run: Run) -> None:
+    """The parts, and everything of the other load hosts: what was made of it is stored elsewhere."""
     for name in NAMES:
-        for part in _parts(run, name):
+        for part in _parts(folder(run), name):
             default_storage.delete(part)
+    for shard in range(1, run.load_hosts):
+        for file in _files(folder(run, shard)):
+            default_storage.delete(file)
+        default_storage.delete(folder(run, shard))

@@ -121,10 +121,10 @@ def test_an_address_that_is_never_contacted_is_not_contacted_for_metrics_either(
 def test_the_page_is_read_about_once_a_second_and_once_more_around_each_stage(tmp_path):
     told = "llamacpp:requests_processing 2\nllamacpp:tokens_predicted_total 4\n"
     with page(body(told)) as (url, _):
-        summary, _ = bench(tmp_path, "--metrics-url", url, "--duration", "4", requests=10_000)
+        summary, _ = bench(tmp_path, "--metrics-url", url, "--duration", "3", requests=10_000)
     marks = summary["server"]["marks_ns"]
     assert len(marks) == 2
     times = sorted(set(pq.read_table(tmp_path / "server.parquet")["t_ns"].to_pylist()))
     inside = [t for t in times if marks[0] < t < marks[1]]
-    assert 4 <= len(inside) <= 8
+    assert 3 <= len(inside) <= 7
     assert summary["stages"][0]["server"]["gauges"]["requests_running"] == {"mean": 2.0, "max": 2.0}
