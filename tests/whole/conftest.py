@@ -32,6 +32,9 @@ class Installation:
                 [sys.executable, "manage.py", "serve", "--port", "8600"],
                 cwd=ROOT, env=self.environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
+
+    def await_ready(self) -> None:
+        folder = self._log.parent
         self.address = self._wait_for_address()
         self.password = (folder / "admin_password").read_text().strip()
         self._token = self.manage("token", "admin", "tests").split()[-1]
@@ -91,6 +94,7 @@ class Installation:
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     started = Installation(tmp_path_factory.mktemp("installation"))
     try:
+        started.await_ready()
         yield started
     finally:
         started.stop()
