@@ -28,6 +28,7 @@ LATENCY_LABELS = tuple((key, BY_KEY[key].label) for key in LATENCIES)
 PHASES = {
     "check": "Checking the endpoint.",
     "calibrate": "Calibrating the load generator.",
+    "wait": "Waiting until all load hosts are ready.",
     "idle": "Reading idle power.",
     "warmup": "Warming up.",
     "measure": "Measuring.",

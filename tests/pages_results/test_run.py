@@ -89,6 +89,24 @@ def test_other_traffic_is_told_on_the_page_and_a_missing_page_says_why(user_clie
     assert "/metrics answers 404." in page(user_client, run, "?tab=server")
 
 
+def test_several_load_hosts_are_told_with_their_clocks_and_verdicts(user_client: Client) -> None:
+    run = factories.finished_run(plan=SMALL)
+    assert run.summary
+    hosts = [("load-1", 0, 0, None), ("load-2", 1_250_000, 84_000, {"code": "shard_lost", "text": "it fell silent"})]
+    run.summary["shards"] = [
+        {"index": i, "host": host, "offset_ns": offset, "bound_ns": bound, "fault": fault, "environment": None}
+        for i, (host, offset, bound, fault) in enumerate(hosts)
+    ]
+    client = run.summary["stages"][1]["client"]
+    run.summary["stages"][1]["shards"] = [
+        {"index": 0, "verdict": "ok", "client": client}, {"index": 1, "verdict": "client_limited", "client": client},
+    ]  # fmt: skip
+    run.save()
+    found = page(user_client, run, "?tab=setup")
+    assert "1 on load-2 clock +1.250 ± 0.084 ms it fell silent" in found
+    assert "concurrency 2, 1 on load-2 (client_limited)" in found
+
+
 def test_failures_are_told_by_class_with_help_and_one_example(user_client: Client) -> None:
     found = page(user_client, factories.invalid_run(), "?tab=requests")
     assert "These numbers are not valid." in found
