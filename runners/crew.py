@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
@@ -43,6 +42,7 @@ class _Member:
         self.folder = folder
         self.said: dict[str, Any] = {}
         self.end: dict[str, Any] = {}
+        self.stopped = False
         self._line = b""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         self.process = subprocess.Popen(
@@ -79,9 +79,16 @@ class _Member:
         except OSError:
             return  # it has ended; that is noticed where its output ends
 
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.stopped = True
+            self.process.terminate()
+
     def fault(self) -> dict[str, str] | None:
         """Why it did not reach its end by itself."""
         status = self.process.returncode
+        if self.stopped and status < 0:  # before it could put anything down
+            return reason("interrupted", f"load process {self.index} was stopped")
         if status in (Exit.VALID, Exit.INVALID) and self.end.get("code", "") in ("", "invalid"):
             return None
         if self.end:
@@ -141,7 +148,8 @@ class Crew:
                     if state := combined([member.said for member in self._members]):
                         self._progress.update(state)
                 if monotonic() > self._kill_at_s:
-                    self._each(subprocess.Popen.kill)
+                    for member in self._members:
+                        member.process.kill()
 
     def _release(self) -> None:
         if all(member.waits_for == self._step for member in self._members) and not self._stop:
@@ -159,12 +167,8 @@ class Crew:
         if not self._stop:
             self._stop = why
             self._kill_at_s = monotonic() + _STOP_S
-            self._each(subprocess.Popen.terminate)
-
-    def _each(self, act: "Callable[[subprocess.Popen[bytes]], None]") -> None:
-        for member in self._members:
-            if member.process.poll() is None:
-                act(member.process)
+            for member in self._members:
+                member.stop()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._end("interrupted")
