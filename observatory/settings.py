@@ -107,8 +107,15 @@ else:
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
+# Endpoints that charge by the token: most that a run and a month may cost, and what must be confirmed by typing it.
+MONEY_RUN_USD = env.float("MONEY_RUN_USD", default=10.0)
+MONEY_MONTH_USD = env.float("MONEY_MONTH_USD", default=100.0)
+MONEY_CONFIRM_USD = env.float("MONEY_CONFIRM_USD", default=1.0)
+
 # Files: raw results. Local by default, S3 with S3_BUCKET.
 MEDIA_ROOT = Path(env.str("MEDIA_ROOT", default=str(VAR_DIR / "media")))
+#: Model files that the quantization lab may read; uploads go there too.
+MODELS_DIR = Path(env.str("MODELS_DIR", default=str(VAR_DIR / "models")))
 S3_BUCKET = env.str("S3_BUCKET", default="")
 STORAGES = {
     "default": {

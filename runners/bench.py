@@ -21,6 +21,7 @@ from runners.exits import Exit
 from runners.gate import Gate, OpenGate, StandardInputGate
 from runners.load.calibrate import Calibration, calibrate
 from runners.load.check import Asker, Checked, Unusable, check
+from runners.load.energy_use import add_medians
 from runners.load.engine import Engine
 from runners.load.records import SCHEMA, Spool, read_spool
 from runners.load.shares import Share
@@ -34,7 +35,7 @@ from runners.power.sampler import Sampler
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.probe import identify
 from runners.progress import Progress
-from runners.results import ledgers, write_failure, write_results
+from runners.results import energies, ledgers, write_failure, write_results
 from runners.server.samples import SCHEMA as SERVER_SCHEMA
 from runners.server.scraper import Scraper
 from runners.server.summary import ServerSide
@@ -93,7 +94,7 @@ class Bench:
         where, requests = self._aim(key)
         self._report("check", 0.0, sampler)
         asked = self.spec.server if self._first else ServerMetrics(scrape=False)
-        self._scraper = scraper = Scraper.start(asked, where, key, self.out)
+        self._scraper = scraper = Scraper.start(asked, where, self.spec.target, requests.headers, self.out)
         asker = Asker(where, self.spec.timeouts, partial(self._while_waiting, "check", sampler))
         checked = check(asker, requests, self.spec.salt)
         self._calibrations = self._calibrate(sampler)
@@ -116,13 +117,13 @@ class Bench:
     def _aim(self, key: str) -> tuple[Destination, Requests]:
         target = self.spec.target
         try:
-            endpoint = base_endpoint(target.url)
-            where = destination(endpoint)
+            endpoint = base_endpoint(target.url, target.dialect)
+            where = destination(endpoint, target)
         except ResolveError as error:
             raise Unusable(str(error.outcome), str(error)) from None
         except AddressError as error:
             raise Unusable("bad_url", str(error)) from None
-        return where, Requests(endpoint, target.dialect, target.model, self.spec.workload, key)
+        return where, Requests(endpoint, target, self.spec.workload, key)
 
     def _calibrate(self, sampler: Sampler) -> dict[int, Calibration]:
         """One a stage that this process has a share in, by its index; none when it was not asked for."""
@@ -169,6 +170,7 @@ class Bench:
         self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler, scraper: Scraper
     ) -> None:
         engine = self._engine = Engine(where, self.spec.timeouts, recorder.take)
+        engine.resend = self.spec.budget.max_usd is None
         recorder.on_write_error = lambda: engine.stop("write_error")
         if self._stop:
             engine.stop(self._stop)
@@ -276,7 +278,8 @@ class Bench:
             summarise_stage(rows, stage.index, self.spec, client=client, ledger_of=ledger_of, server_of=server.of_stage)
             for stage, client in self._stages
         ]
-        engine, version, _ = identify(where, checked.requests.key)
+        attribution = add_medians(rows, stages, energies(samples, power), idle_w)
+        engine, version, _ = identify(where, checked.requests.headers)
         return summarise(
             rows,
             self.spec,
@@ -289,12 +292,13 @@ class Bench:
             environment=environment(),
             target={
                 "url": where.endpoint.url,
-                "model": self.spec.target.model,
+                "model": ", ".join(checked.requests.models),
                 "dialect": self.spec.target.dialect.value,
                 "engine": engine,
                 "engine_version": version,
                 "omitted_fields": sorted(checked.requests.omit),
             },
+            attribution=attribution,
             power=power,
             server=server.account,
         )

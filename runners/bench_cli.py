@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from runners.bench import Bench, salted
+from runners.budget import Budget
 from runners.crew import Crew
 from runners.exits import Exit
 from runners.lifeline import die_with
@@ -19,7 +20,9 @@ from runners.spec import (
     Account,
     Arrivals,
     Dialect,
+    Images,
     Load,
+    ModelShare,
     Power,
     RunSpec,
     ServerMetrics,
@@ -46,9 +49,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--metrics-url", default="", metavar="URL", help="the server's metrics page (default: /metrics)"
     )
     target.add_argument("--no-metrics", action="store_true", help="do not read the server's metrics page")
+    _add_wire(parser.add_argument_group("how requests go out"))
     _add_load(parser.add_argument_group("load"))
     _add_workload(parser.add_argument_group("workload"))
     _add_accounts(parser.add_argument_group("limits, power and money"))
+
+
+def _add_wire(group: Any) -> None:
+    group.add_argument(
+        "--api-key-header", default="", metavar="HEADER", help='"x-api-key" or "Authorization: Bearer" (by dialect)'
+    )
+    group.add_argument(
+        "--body",
+        action="append",
+        type=_body_field,
+        default=[],
+        metavar="KEY=JSON",
+        help="a body field more; repeatable",
+    )
+    group.add_argument(
+        "--header", action="append", type=_pair, default=[], metavar="NAME=VALUE", help="a header more; repeatable"
+    )
+    group.add_argument("--ca-file", default="", metavar="PEM", help="trust these authorities, not the system's")
+    group.add_argument("--client-cert", default="", metavar="PEM", help="certificate for servers that ask for one")
+    group.add_argument("--client-key", default="", metavar="PEM", help="its key, when it is not in the same file")
+    group.add_argument(
+        "--proxy", default="", metavar="URL", help="tunnel through this proxy; those of the environment are not used"
+    )
 
 
 def _add_load(group: Any) -> None:
@@ -77,6 +104,12 @@ def _add_workload(group: Any) -> None:
     group.add_argument("--output-tokens", type=int, default=128, help="answer length asked for (default 128)")
     group.add_argument("--seed", type=int, default=0, help="of prompts and arrivals")
     group.add_argument("--tokenizer", default="", help="tokenizer.json, for servers that do not count output tokens")
+    group.add_argument("--no-stream", action="store_true", help="ask for whole answers: latency only, no TTFT, no TPOT")
+    group.add_argument("--choices", type=int, default=1, metavar="N", help="answers per request (default 1)")
+    group.add_argument("--images", type=_images, default=Images(), metavar="COUNTxWIDTHxHEIGHT",
+                       help="pictures with each prompt, such as 1x512x512")  # fmt: skip
+    group.add_argument("--models", type=_models, default=(), metavar="NAME=WEIGHT,...",
+                       help="models or adapters, picked by weight: base=3,lora-a=1")  # fmt: skip
     group.add_argument("--let-stop", action="store_true", help="do not ask the server to ignore its end-of-text token")
 
 
@@ -85,6 +118,10 @@ def _add_accounts(group: Any) -> None:
     group.add_argument("--power", default="auto", help="auto, none, nvml, rapl or estimate")
     group.add_argument("--idle", type=float, default=3.0, metavar="S", help="seconds of idle power read at the start")
     group.add_argument("--usd-per-hour", type=float, help="price of the deployment: gives cost per million tokens")
+    group.add_argument("--max-usd", type=float, help="refuse to start a run that may cost more at an API")
+    group.add_argument(
+        "--usd-per-mtok", type=_price, metavar="IN,OUT", help="what the API charges per million tokens, for --max-usd"
+    )
     group.add_argument("--pue", type=float, help="facility overhead factor: gives energy with overhead")
     group.add_argument("--connect-timeout", type=float, default=Timeouts.connect_s, metavar="S")
     group.add_argument("--first-byte-timeout", type=float, default=Timeouts.first_byte_s, metavar="S")
@@ -97,6 +134,46 @@ def _numbers(text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,4,16") from None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not found or not name:
+        raise argparse.ArgumentTypeError(f"{text!r}: write it as name=value")
+    return name, value
+
+
+def _body_field(text: str) -> tuple[str, Any]:
+    name, value = _pair(text)
+    try:
+        return name, orjson.loads(value)
+    except orjson.JSONDecodeError:
+        raise argparse.ArgumentTypeError(f"{value!r} is not JSON; put texts in quotes: {name}='\"text\"'") from None
+
+
+def _images(text: str) -> Images:
+    try:
+        return Images(*(int(part) for part in text.split("x", 2)))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: write it as COUNTxWIDTHxHEIGHT, such as 1x512x512") from None
+
+
+def _models(text: str) -> tuple[ModelShare, ...]:
+    shares = []
+    for part in text.split(","):
+        name, _, weight = part.rpartition("=")
+        try:
+            shares.append(ModelShare(name, float(weight)) if name else ModelShare(weight))
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{part!r}: write it as name=weight, such as lora-a=1") from None
+    return tuple(shares)
+
+
+def _price(text: str) -> tuple[float, float]:
+    prices = _numbers(text)
+    if len(prices) != 2 or min(prices) < 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: write the price of input and of output, such as 0.5,2")
+    return prices[0], prices[1]
 
 
 def _slo(text: str) -> Slo:
@@ -123,18 +200,48 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
             raise SpecError(f"--spec: {args.spec} is not JSON ({error})") from None
     if not args.url:
         raise SpecError("--url: say which endpoint to measure, such as --url http://localhost:8000")
+    given = "given on the command line"
     return RunSpec(
-        target=Target(args.url, args.model, Dialect(args.dialect), args.api_key_env),
-        workload=Workload(
-            args.input_tokens, args.output_tokens, args.seed, ignore_eos=not args.let_stop, tokenizer=args.tokenizer
-        ),
+        target=_target_of(args),
+        workload=_workload_of(args),
         load=_load_of(args),
         slo=args.slo,
         timeouts=Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout),
         power=Power(args.power, args.idle),
-        account=Account(args.usd_per_hour, "", args.pue, "entered by hand" if args.pue else ""),
+        account=Account(args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else ""),
         server=ServerMetrics(not args.no_metrics, args.metrics_url),
         shard=Shard(args.processes),
+        budget=Budget(args.max_usd, *(args.usd_per_mtok or (None, None))),
+    )
+
+
+def _target_of(args: argparse.Namespace) -> Target:
+    return Target(
+        url=args.url,
+        model=args.model,
+        dialect=Dialect(args.dialect),
+        api_key_env=args.api_key_env,
+        api_key_header=args.api_key_header,
+        extra_body=dict(args.body),
+        extra_headers=dict(args.header),
+        ca_file=args.ca_file,
+        client_cert_file=args.client_cert,
+        client_key_file=args.client_key,
+        proxy=args.proxy,
+    )
+
+
+def _workload_of(args: argparse.Namespace) -> Workload:
+    return Workload(
+        input_tokens=args.input_tokens,
+        output_tokens=args.output_tokens,
+        seed=args.seed,
+        ignore_eos=not args.let_stop,
+        tokenizer=args.tokenizer,
+        stream=not args.no_stream,
+        choices=args.choices,
+        images=args.images,
+        models=args.models,
     )
 
 

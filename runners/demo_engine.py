@@ -35,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--context", type=int, default=8192, help="tokens of context over all slots (default %(default)s)"
     )
+    parser.add_argument(
+        "--task",
+        choices=("generate", "embed", "rerank"),
+        default="generate",
+        help="what it serves (default %(default)s)",
+    )
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 2, help="CPU threads (default: all)")
 
 
@@ -71,4 +77,8 @@ def _start(args: argparse.Namespace) -> Any:
     params.endpoint_metrics = params.endpoint_props = True
     params.ui = False
     params.verbosity = 0
+    if args.task != "generate":
+        params.embedding = True
+        kinds = xllamacpp.llama_pooling_type
+        params.pooling_type = kinds.LLAMA_POOLING_TYPE_MEAN if args.task == "embed" else kinds.LLAMA_POOLING_TYPE_RANK
     return xllamacpp.Server(params)

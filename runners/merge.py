@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from runners import __version__
+from runners.load.energy_use import add_medians
 from runners.load.records import SCHEMA, STAMPS, read_spool
 from runners.load.summary import Client, reason, summarise, summarise_stage
 from runners.power.samples import SCHEMA as POWER_SCHEMA
-from runners.results import ledgers, write_results
+from runners.results import energies, ledgers, write_results
 from runners.server.samples import SCHEMA as SERVER_SCHEMA
 from runners.server.summary import ServerSide
 from runners.spec import RunSpec
@@ -102,6 +103,8 @@ def _summary(
             rows, index, spec, client=_client(list(own.values())), ledger_of=ledger_of, server_of=server_of
         )
         stages.append(_with_shards(stage, parts, own, rows))
+    energy_of = energies(tables["power"], power) if power else None
+    facts["attribution"] = add_medians(rows, stages, energy_of, power["idle_w"]) if energy_of else None
     faults = [part.fault for part in parts if part.fault]
     summary = summarise(rows, spec, stages, reasons=faults, runner_version=__version__, **facts)
     if faults:

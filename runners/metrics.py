@@ -72,8 +72,8 @@ METRICS: tuple[Metric, ...] = (
         "TPOT",
         "ms",
         Better.LOWER,
-        "Time per output token after the first event: (last token − first token) / (output tokens − tokens of the "
-        "first event). Missing for answers of one token.",
+        "Time per output token after the first read: (last token − first token) / (output tokens − tokens that came "
+        "with the first read). Missing for answers of one token, or of one read.",
     ),
     _distribution(
         "itl_ms",
@@ -131,7 +131,8 @@ METRICS: tuple[Metric, ...] = (
         "Request throughput",
         "req/s",
         Better.HIGHER,
-        "Requests that ended well inside the window, per second of window. Failures never count.",
+        "Requests that ended well, each by the share of its time that lies inside the window, per second of window. "
+        "Failures never count.",
     ),
     _rate(
         "output_tokens_per_s",
@@ -145,7 +146,8 @@ METRICS: tuple[Metric, ...] = (
         "Input throughput",
         "tok/s",
         Better.HIGHER,
-        "Prompt tokens of good requests whose first token falls inside the window, per second of window.",
+        "Prompt tokens of good requests, by the share of their time to the first token inside the window, per second "
+        "of window.",
     ),
     _rate("total_tokens_per_s", "Total throughput", "tok/s", Better.HIGHER, "Input plus output throughput."),
     _rate(
@@ -153,7 +155,7 @@ METRICS: tuple[Metric, ...] = (
         "Goodput",
         "req/s",
         Better.HIGHER,
-        "Good requests per second of window that met every bound of the SLO.",
+        "Request throughput of those that met every bound of the SLO.",
     ),
     _rate(
         "goodput_share",
@@ -182,7 +184,15 @@ METRICS: tuple[Metric, ...] = (
         "Energy per query",
         "Wh",
         Better.LOWER,
-        "IT energy of the window / good requests that it served. The ledger names the layers inside.",
+        "Mean: IT energy of the window / good requests that it served. The ledger names the layers inside.",
+    ),
+    _rate(
+        "wh_per_query_median",
+        "Energy per query, median",
+        "Wh",
+        Better.LOWER,
+        "IT energy of the median request. The window's energy is measured; how it divides among requests is modelled: "
+        "idle power by time in flight, the rest by prompt and output tokens at coefficients fitted to this run.",
     ),
     _rate(
         "j_per_output_token",

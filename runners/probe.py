@@ -2,14 +2,15 @@
 
 import argparse
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from runners.address import AddressError, ResolveError
 from runners.load.answer import clean
-from runners.load.check import Asker, Unusable, check, exchange_once, explain
+from runners.load.check import Asker, Checked, Unusable, check, exchange_once, explain
 from runners.load.target import Requests, api_key, base_endpoint, destination
 from runners.load.transport import Destination
 from runners.server.engines import engine_of, keys_of
@@ -28,16 +29,18 @@ class Page:
     server: str
 
 
-def fetch(where: Destination, path: str, key: str = "") -> Page | None:
-    """A GET beside the measurement, through the same pinned address; None when there is no answer."""
+def fetch(where: Destination, path: str, headers: Sequence[str] = ()) -> Page | None:
+    """A GET beside the measurement, through the same pinned address; None when there is no answer.
+
+    ``headers`` are whole lines, such as ``Requests.headers``.
+    """
     lines = [
         f"GET {path} HTTP/1.1",
         f"Host: {where.endpoint.authority}",
         "Accept-Encoding: identity",
         "Connection: close",
+        *headers,
     ]
-    if key:
-        lines.append(f"Authorization: Bearer {key}")
     exchange = exchange_once(where, _PAGE_TIMEOUTS, ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
     response = exchange.response
     if response.status is None or not response.complete:
@@ -60,39 +63,48 @@ def _get(data: Any, *path: str) -> Any:
     return data
 
 
-def identify(where: Destination, key: str = "") -> tuple[str, str, str]:
+def identify(where: Destination, headers: Sequence[str] = ()) -> tuple[str, str, str]:
     """(engine, version, evidence), each empty when the server does not tell."""
-    props = fetch(where, "/props", key)
+    props = fetch(where, "/props", headers)
     if props and (props.server.startswith("llama.cpp") or _get(props.json, "default_generation_settings")):
         return "llama.cpp", clean(str(_get(props.json, "build_info") or "")), "/props answers in llama.cpp's form"
-    ollama = fetch(where, "/api/version", key)
-    if ollama and ollama.status == 200 and _get(ollama.json, "version"):
-        return "Ollama", clean(str(ollama.json["version"])), "/api/version"
-    info = fetch(where, "/info", key)
+    info = fetch(where, "/info", headers)
     if info and _get(info.json, "docker_label") is not None:
         return "TGI", clean(str(_get(info.json, "version") or "")), "/info answers in TGI's form"
-    sglang = fetch(where, "/get_server_info", key)
-    if sglang and sglang.status == 200 and isinstance(sglang.json, dict):
-        return "SGLang", clean(str(_get(sglang.json, "version") or "")), "/get_server_info"
-    vllm = fetch(where, "/version", key)
-    if vllm and vllm.status == 200 and _get(vllm.json, "version"):
-        return "vLLM", clean(str(vllm.json["version"])), "/version"
+    for engine, path, wanted in _VERSION_PAGES:
+        page = fetch(where, path, headers)
+        if page and page.status == 200 and wanted(page.json):
+            return engine, clean(str(_get(page.json, "version") or "")), path
     return "", "", "no page of a known engine answers"
 
 
-def models(where: Destination, key: str = "") -> tuple[list[str], str]:
+#: Engine, the page that only it has, and what tells it from others.
+_VERSION_PAGES: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
+    ("Ollama", "/api/version", lambda data: bool(_get(data, "version"))),
+    ("SGLang", "/get_server_info", lambda data: isinstance(data, dict)),
+    ("Triton", "/v2", lambda data: _get(data, "name") == "triton"),
+    ("vLLM", "/version", lambda data: bool(_get(data, "version"))),
+)
+
+
+def models(where: Destination, requests: Requests) -> tuple[list[str], str]:
     """(model names, evidence)."""
-    path = f"{where.endpoint.base_path}/models"
-    listed = fetch(where, path, key)
+    if not requests.form.models_path:
+        return [], "this dialect has no list of models"
+    path = f"{where.endpoint.base_path}{requests.form.models_path}"
+    listed = fetch(where, path, requests.headers)
     if listed is None:
         return [], f"{path} gives no answer"
-    data = _get(listed.json, "data")
-    names = (
-        [clean(str(item["id"])) for item in data if isinstance(item, dict) and item.get("id")]
-        if isinstance(data, list)
-        else []
-    )
+    names = _names(listed.json)
     return names, f"{path} answers {listed.status} with {len(names)} model(s)"
+
+
+def _names(data: Any) -> list[str]:
+    """OpenAI lists under data, Ollama under models; TGI serves one model and names it."""
+    listed = _get(data, "data") or _get(data, "models") or [{"id": _get(data, "model_id")}]
+    if not isinstance(listed, list):
+        return []
+    return [clean(str(name)) for item in listed if (name := _get(item, "id") or _get(item, "name"))]
 
 
 def probe(url: str, dialect: str = "", key: str = "", model: str = "", timeout_s: float = 15.0) -> dict[str, Any]:
@@ -115,67 +127,49 @@ def probe(url: str, dialect: str = "", key: str = "", model: str = "", timeout_s
     }
     timeouts = Timeouts(connect_s=min(5.0, timeout_s), first_byte_s=timeout_s, idle_s=timeout_s, total_s=2 * timeout_s)
     try:
-        endpoint = base_endpoint(url)
+        target = Target(url, model, Dialect(result["dialect"]))
+        endpoint = base_endpoint(url, target.dialect)
         result["url"] = endpoint.url
-        where = destination(endpoint)
-        _look(result, where, timeouts, key)
+        _look(result, Asker(destination(endpoint), timeouts), target, key)
     except ResolveError as error:
         result |= {"code": str(error.outcome), "text": str(error)}
     except AddressError as error:
         result |= {"code": "bad_url", "text": str(error)}
+    except SpecError as error:
+        result |= {"code": "usage", "text": str(error)}
     except Unusable as error:
         result |= {"code": error.code, "text": error.text}
     return result
 
 
-def _look(result: dict[str, Any], where: Destination, timeouts: Timeouts, key: str) -> None:
-    asker = Asker(where, timeouts)
-    names, evidence = models(where, key)
+def _look(result: dict[str, Any], asker: Asker, target: Target, key: str) -> None:
+    where = asker.destination
+    sender = Requests(where.endpoint, target, key=key)
+    names, evidence = models(where, sender)
     result["models"] = names
     _add(result, "models", "lists its models", bool(names), evidence)
-    result["model"] = result["model"] or (names[0] if names else "")
-    sender = Requests(where.endpoint, Dialect(result["dialect"]), result["model"], key=key)
+    result["model"] = target.model or (names[0] if names else "")
+    sender = replace(sender, target=replace(target, model=result["model"]))
     if not names:  # is anything there at all, before the engine's pages are asked for one by one
         row = asker.ask(sender, "Say hello.")
         if row["http_status"] is None:
             raise Unusable(row["outcome"], explain(row))
-    engine, version, evidence = identify(where, key)
+    engine, version, evidence = identify(where, sender.headers)
     result |= {"engine": engine, "engine_version": version}
     _add(result, "engine", "tells its engine", bool(engine) or None, evidence)
     checked = check(asker, sender, "probe")
-    row = checked.row
     result["usable"] = True
-    streams = "not_streaming" not in row["flags"]
-    _add(
-        result,
-        "streaming",
-        "streams",
-        streams,
-        f"{row['events']} token event(s), content type " + ("text/event-stream" if streams else "application/json"),
-    )
-    counted = row["token_source"] == "usage"  # noqa: S105
-    _add(
-        result,
-        "usage",
-        "counts tokens",
-        counted,
-        f"usage says {row['output_tokens']} output tokens" if counted else "no usage",
-    )
-    kept = "ignore_eos" not in checked.requests.omit
-    _add(result, "ignore_eos", "takes ignore_eos", kept, "accepted" if kept else "refused with a 400")
-    _add(
-        result,
-        "length",
-        "counts prompt tokens",
-        checked.fit.checked,
-        f"{checked.fit.overhead_tokens:.0f} tokens of template, {checked.fit.tokens_per_word:.2f} per word",
-    )
-    _add(result, "metrics", "tells its own metrics", *_metrics(where, key))
+    if sender.form.generates:
+        _add_generation(result, checked)
+    fit = checked.fit
+    words = f"{fit.overhead_tokens:.0f} tokens of template, {fit.tokens_per_word:.2f} per word"
+    _add(result, "length", "counts prompt tokens", fit.checked, words if fit.checked else "no prompt tokens told")
+    _add(result, "metrics", "tells its own metrics", *_metrics(where, sender.headers))
 
 
-def _metrics(where: Destination, key: str) -> tuple[bool, str]:
+def _metrics(where: Destination, headers: Sequence[str]) -> tuple[bool, str]:
     """Whether a run will read the server's side too, and what of it."""
-    page = fetch(where, "/metrics", key)
+    page = fetch(where, "/metrics", headers)
     if page is None or page.status != 200:
         return False, f"/metrics answers {page.status}" if page else "/metrics gives no answer"
     engine = engine_of(page.text)
@@ -186,6 +180,20 @@ def _metrics(where: Destination, key: str) -> tuple[bool, str]:
     except ExpositionError as error:
         return False, f"/metrics of {engine.engine}: {error}"
     return True, f"/metrics of {engine.engine}: {', '.join(offered)}"
+
+
+def _add_generation(result: dict[str, Any], checked: Checked) -> None:
+    """What the check's first answer showed of streaming and counting."""
+    row, form = checked.row, checked.requests.form
+    streams = "not_streaming" not in row["flags"]
+    kind = form.framing.content_types[0] if streams else "application/json"
+    _add(result, "streaming", "streams", streams, f"{row['events']} token event(s), content type {kind}")
+    counted = row["token_source"] == "usage"  # noqa: S105
+    told = f"usage says {row['output_tokens']} output tokens" if counted else "no usage"
+    _add(result, "usage", "counts tokens", counted, told)
+    if "ignore_eos" in form.optional:
+        kept = "ignore_eos" not in checked.requests.omit
+        _add(result, "ignore_eos", "takes ignore_eos", kept, "accepted" if kept else "refused with a 400")
 
 
 def _add(result: dict[str, Any], name: str, label: str, ok: bool | None, evidence: str) -> None:

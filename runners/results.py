@@ -7,10 +7,11 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from runners.load.energy_use import EnergyOf
 from runners.load.records import write_parquet
 from runners.load.rows import Window
 from runners.load.summary import Ledger, LedgerOf
-from runners.power.energy import window_ledger
+from runners.power.energy import mean_power_w, window_ledger
 from runners.spec import Account
 
 
@@ -31,6 +32,16 @@ def ledgers(samples: pa.Table, power: dict[str, Any], account: Account) -> Ledge
         )
 
     return ledger_of
+
+
+def energies(samples: pa.Table, power: dict[str, Any]) -> EnergyOf:
+    """Joules of all sampled devices between two moments."""
+
+    def energy_of(start_ns: int, end_ns: int) -> float | None:
+        mean_w = mean_power_w(samples, start_ns, end_ns, description=power)
+        return None if mean_w is None else mean_w * (end_ns - start_ns) / 1e9
+
+    return energy_of
 
 
 def write_results(out: Path, tables: dict[str, pa.Table], summary: dict[str, Any]) -> None:

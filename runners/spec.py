@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+from runners.budget import Budget, complaint
+from runners.request_fields import body_complaint, header_complaint, key_header_complaint
+
 SPEC_VERSION = 1
 
 
@@ -18,8 +21,19 @@ class SpecError(ValueError):
 
 
 class Dialect(StrEnum):
+    """The wire forms that are spoken; docs/dialects.md says what each one is and gives."""
+
     OPENAI_CHAT = "openai-chat"
     OPENAI_COMPLETIONS = "openai-completions"
+    OPENAI_RESPONSES = "openai-responses"
+    ANTHROPIC_MESSAGES = "anthropic-messages"
+    OLLAMA_CHAT = "ollama-chat"
+    OLLAMA_GENERATE = "ollama-generate"
+    TGI_GENERATE = "tgi-generate"
+    TRITON_GENERATE = "triton-generate"
+    LLAMACPP_COMPLETION = "llamacpp-completion"
+    OPENAI_EMBEDDINGS = "openai-embeddings"
+    RERANK = "rerank"
 
 
 class Arrivals(StrEnum):
@@ -32,16 +46,47 @@ class Arrivals(StrEnum):
 
 @dataclass(frozen=True)
 class Target:
+    """``api_key_header`` is "NAME" or "NAME: SCHEME" where the dialect's own is not the right one. ``extra_body`` goes
+    over the fields of each request. The files are PEM; ``ca_file`` replaces the system's authorities. ``proxy`` is an
+    http:// address that tunnels with CONNECT; proxies of the environment are never used.
+    """
+
     url: str
     model: str = ""
     dialect: Dialect = Dialect.OPENAI_CHAT
     api_key_env: str = ""
+    api_key_header: str = ""
+    extra_body: dict[str, Any] = field(default_factory=dict)
+    extra_headers: dict[str, str] = field(default_factory=dict)
+    ca_file: str = ""
+    client_cert_file: str = ""
+    client_key_file: str = ""
+    proxy: str = ""
+
+
+@dataclass(frozen=True)
+class Images:
+    """Pictures that go with every prompt: generated PNG files, each different."""
+
+    count: int = 0
+    width_px: int = 512
+    height_px: int = 512
+
+
+@dataclass(frozen=True)
+class ModelShare:
+    """A model or adapter by name, and how many of the requests it gets, relative to the others."""
+
+    name: str
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
 class Workload:
     """Prompts of a stated token length, unique per request and run; ``tokenizer`` is a tokenizer.json, else the
-    endpoint's own tokenizer or its usage counts set the length."""
+    endpoint's own tokenizer or its usage counts set the length. ``choices`` are answers per request. ``models`` takes
+    the place of the target's model: each request picks one, by weight.
+    """
 
     input_tokens: int = 128
     output_tokens: int = 128
@@ -49,6 +94,10 @@ class Workload:
     ignore_eos: bool = True
     temperature: float = 0.0
     tokenizer: str = ""
+    stream: bool = True
+    choices: int = 1
+    images: Images = field(default_factory=Images)
+    models: tuple[ModelShare, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,6 +185,7 @@ class RunSpec:
     timeouts: Timeouts = field(default_factory=Timeouts)
     power: Power = field(default_factory=Power)
     account: Account = field(default_factory=Account)
+    budget: Budget = field(default_factory=Budget)
     server: ServerMetrics = field(default_factory=ServerMetrics)
     shard: Shard = field(default_factory=Shard)
     salt: str = ""
@@ -156,12 +206,86 @@ class RunSpec:
         return spec
 
 
-def _check(spec: RunSpec) -> None:
+_MAX_IMAGES, _MAX_IMAGE_PX, _MAX_CHOICES = 64, 8192, 128
+
+
+def _check_budget(spec: RunSpec) -> None:
+    """A run whose worst case is unknown or too dear is refused wherever its specification is read."""
     load, workload = spec.load, spec.workload
+    trouble = complaint(
+        spec.budget,
+        stages=len(load.levels),
+        requests=load.requests,
+        warmup_s=load.warmup_s,
+        input_tokens=workload.input_tokens,
+        output_tokens=workload.output_tokens,
+    )
+    if trouble:
+        raise SpecError(trouble)
+
+
+def _check(spec: RunSpec) -> None:
     if spec.version != SPEC_VERSION:
         raise SpecError(f"version: {spec.version} is not known here; this is version {SPEC_VERSION}")
-    if not spec.target.url.startswith(("http://", "https://")):
-        raise SpecError(f"target.url: {spec.target.url!r} must start with http:// or https://")
+    _check_target(spec.target)
+    _check_workload(spec.workload)
+    _check_load(spec.load)
+    for name, bound in spec.slo.bounds().items():
+        if not bound > 0:
+            raise SpecError(f"slo.{name}: above 0 milliseconds, or leave it out")
+    for name, seconds in dataclasses.asdict(spec.timeouts).items():
+        if not seconds > 0:
+            raise SpecError(f"timeouts.{name}: above 0 seconds")
+    if spec.account.pue is not None and not 1 <= spec.account.pue <= 5:
+        raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
+    if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
+        raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
+    _check_shard(spec)
+    if spec.server.url and not spec.server.url.startswith(("http://", "https://")):
+        raise SpecError(f"server.url: {spec.server.url!r} must start with http:// or https://")
+    _check_budget(spec)
+
+
+def _check_target(target: Target) -> None:
+    if not target.url.startswith(("http://", "https://")):
+        raise SpecError(f"target.url: {target.url!r} must start with http:// or https://")
+    if target.proxy and not target.proxy.startswith("http://"):
+        raise SpecError("target.proxy: give an http:// address, such as http://proxy:3128")
+    if target.client_key_file and not target.client_cert_file:
+        raise SpecError("target.client_key_file: give target.client_cert_file as well")
+    for name in ("ca_file", "client_cert_file"):
+        if getattr(target, name) and not target.url.startswith("https://"):
+            raise SpecError(f"target.{name}: only https:// addresses use it")
+    complaints = {
+        "api_key_header": key_header_complaint(target.api_key_header) if target.api_key_header else None,
+        "extra_body": body_complaint(target.extra_body),
+    } | {f"extra_headers.{name}": header_complaint(name, value) for name, value in target.extra_headers.items()}
+    for name, trouble in complaints.items():
+        if trouble:
+            raise SpecError(f"target.{name}: {trouble}")
+
+
+def _check_workload(workload: Workload) -> None:
+    if not 1 <= workload.input_tokens <= 2_000_000:
+        raise SpecError("workload.input_tokens: between 1 and 2000000")
+    if not 1 <= workload.output_tokens <= 1_000_000:
+        raise SpecError("workload.output_tokens: between 1 and 1000000")
+    if not 1 <= workload.choices <= _MAX_CHOICES:
+        raise SpecError(f"workload.choices: between 1 and {_MAX_CHOICES}")
+    images = workload.images
+    if not 0 <= images.count <= _MAX_IMAGES:
+        raise SpecError(f"workload.images.count: between 0 and {_MAX_IMAGES}")
+    for side, pixels in (("width_px", images.width_px), ("height_px", images.height_px)):
+        if not 1 <= pixels <= _MAX_IMAGE_PX:
+            raise SpecError(f"workload.images.{side}: between 1 and {_MAX_IMAGE_PX} pixels")
+    for number, share in enumerate(workload.models):
+        if not share.name:
+            raise SpecError(f"workload.models[{number}].name: the name of a model or adapter")
+        if not 0 < share.weight < float("inf"):
+            raise SpecError(f"workload.models[{number}].weight: above 0, such as 1")
+
+
+def _check_load(load: Load) -> None:
     if not load.levels or any(not level > 0 for level in load.levels):
         raise SpecError("load.levels: give at least one level, each above 0, such as 1,4,16")
     if load.arrivals is Arrivals.CLOSED and any(level != int(level) for level in load.levels):
@@ -180,32 +304,20 @@ def _check(spec: RunSpec) -> None:
         raise SpecError(
             f"load.levels: a concurrency above load.max_in_flight ({load.max_in_flight}) can never be reached"
         )
-    if not 1 <= workload.input_tokens <= 2_000_000:
-        raise SpecError("workload.input_tokens: between 1 and 2000000")
-    if not 1 <= workload.output_tokens <= 1_000_000:
-        raise SpecError("workload.output_tokens: between 1 and 1000000")
-    for name, bound in spec.slo.bounds().items():
-        if not bound > 0:
-            raise SpecError(f"slo.{name}: above 0 milliseconds, or leave it out")
-    for name, seconds in dataclasses.asdict(spec.timeouts).items():
-        if not seconds > 0:
-            raise SpecError(f"timeouts.{name}: above 0 seconds")
-    _check_shard(spec.shard, load)
-    if spec.server.url and not spec.server.url.startswith(("http://", "https://")):
-        raise SpecError(f"server.url: {spec.server.url!r} must start with http:// or https://")
-    if spec.account.pue is not None and not 1 <= spec.account.pue <= 5:
-        raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
-    if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
-        raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
 
 
-def _check_shard(shard: Shard, load: Load) -> None:
+def _check_shard(spec: RunSpec) -> None:
+    shard, load = spec.shard, spec.load
     if not 1 <= shard.count <= 256:
         raise SpecError("shard.count: between 1 and 256 processes or load hosts")
     if shard.index is not None and not 0 <= shard.index < shard.count:
         raise SpecError(f"shard.index: from 0 to {shard.count - 1}, or leave it out for the whole")
     if shard.count > load.max_in_flight:
         raise SpecError(f"shard.count: more than load.max_in_flight ({load.max_in_flight}) can never all send")
+    if shard.count > 1 and spec.budget.max_usd is not None:
+        raise SpecError(
+            "shard.count: 1 where the endpoint charges by the token; each process asks on its own beforehand"
+        )
 
 
 def _build(kind: Any, data: Any, path: str) -> Any:
@@ -220,6 +332,12 @@ def _build(kind: Any, data: Any, path: str) -> Any:
         if not isinstance(data, list | tuple):
             raise SpecError(f"{path}: must be a list")
         return tuple(_build(typing.get_args(kind)[0], item, f"{path}[{i}]") for i, item in enumerate(data))
+    if origin is dict:
+        if not isinstance(data, dict):
+            raise SpecError(f"{path}: must be an object")
+        return {name: _build(typing.get_args(kind)[1], value, f"{path}.{name}") for name, value in data.items()}
+    if kind is Any:
+        return data
     if dataclasses.is_dataclass(kind):
         return _build_dataclass(typing.cast(type[Any], kind), data, path)
     return _build_scalar(kind, data, path)

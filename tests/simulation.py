@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from runners.load.energy_use import add_medians
 from runners.load.records import SCHEMA
 from runners.load.rows import Window
 from runners.load.summary import Client, summarise_stage
 from runners.metrics import Mark
 from runners.power.devices import Device, Layer
-from runners.power.energy import window_ledger
+from runners.power.energy import mean_power_w, window_ledger
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.server.samples import SCHEMA as SERVER_SCHEMA
 from runners.server.summary import ServerSide
@@ -207,11 +208,18 @@ def stage_summaries(
             power, window.start_ns, window.end_ns, description=facts, pue=plan.pue, pue_source="site", idle_w=idle_w
         )
 
-    return [
+    stages = [
         summarise_stage(rows, index, spec, client=Client(busy_share=0.97 if level in plan.client_limited else 0.2),
                         ledger_of=ledger if plan.energy else None, server_of=server.of_stage)
         for index, level in enumerate(plan.levels)
     ]  # fmt: skip
+
+    def energy_of(start_ns: int, end_ns: int) -> float | None:
+        mean_w = mean_power_w(power, start_ns, end_ns, description=facts)
+        return None if mean_w is None else mean_w * (end_ns - start_ns) / NS
+
+    add_medians(rows, stages, energy_of, facts["idle_w"])
+    return stages
 
 
 def progress_series(plan: Plan, fraction: float) -> list[dict[str, Any]]:

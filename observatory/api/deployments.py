@@ -1,10 +1,9 @@
-from decimal import Decimal
 from typing import Annotated, Any
 
 from ninja import Field, PatchDict, Query, Router, Schema, Status
 
 from observatory.api.auth import Request, require_staff
-from observatory.api.records import get, remove, store
+from observatory.api.records import exact, get, remove, store
 from observatory.api.shapes import (
     BAD_BODY,
     CONFLICT,
@@ -73,7 +72,7 @@ def deployments(request: Request, page: Query[Page]) -> Any:
 def create_deployment(request: Request, payload: DeploymentIn) -> Any:
     """Staff only."""
     require_staff(request)
-    return Status(201, store(Deployment(), _exact(payload.model_dump())))
+    return Status(201, store(Deployment(), exact(payload.model_dump(), "usd_per_hour")))
 
 
 @router.get("/{key}", response={200: DeploymentOut, **ERRORS, **NOT_FOUND})
@@ -85,7 +84,7 @@ def deployment(request: Request, key: PathKey) -> Any:
 def change_deployment(request: Request, key: PathKey, payload: PatchDict[DeploymentIn]) -> Any:
     """Staff only. What is left out stays."""
     require_staff(request)
-    return store(get(Deployment.objects.all(), key), _exact(payload))
+    return store(get(Deployment.objects.all(), key), exact(payload, "usd_per_hour"))
 
 
 @router.delete("/{key}", response={204: None, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT})
@@ -94,9 +93,3 @@ def delete_deployment(request: Request, key: PathKey) -> Any:
     require_staff(request)
     remove(get(Deployment.objects.all(), key))
     return Status(204, None)
-
-
-def _exact(values: dict[str, Any]) -> dict[str, Any]:
-    """The price as the decimal that was written, not as the nearest binary fraction."""
-    price = values.get("usd_per_hour")
-    return values if price is None else {**values, "usd_per_hour": Decimal(str(price))}

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 from ninja import Field, PatchDict, Query, Router, Schema, Status
 
 from observatory.api.auth import Request, require_staff
-from observatory.api.records import get, remove, store
+from observatory.api.records import exact, get, remove, store
 from observatory.api.shapes import (
     BAD_BODY,
     CONFLICT,
@@ -14,21 +14,35 @@ from observatory.api.shapes import (
     Input,
     Line,
     Listed,
+    NotNegative,
     Page,
     PathKey,
     page_of,
 )
 from observatory.catalog.models import Endpoint
+from runners.spec import Dialect
 
 router = Router(tags=["endpoints"])
+
+RATES = ("input_usd_per_mtok", "output_usd_per_mtok")
+
+
+Rate = Annotated[NotNegative | None, Field(le=1e6, description="Instead of a list price; at most 9 decimals")]
 
 
 class EndpointIn(Input):
     name: Annotated[Line, Field(min_length=1, max_length=100)]
     url: Annotated[Line, Field(description="Base address, such as http://gpu-1:8000")]
     model: Annotated[Line, Field(min_length=1, max_length=200, description="Model name as the server expects it")]
-    dialect: Literal["openai-chat", "openai-completions"] = "openai-chat"
+    dialect: Annotated[Dialect, Field(strict=False)] = Dialect.OPENAI_CHAT
     api_key: Annotated[Line, Field(description="Write-only; only its last four characters are ever shown")] = ""
+    billing: Annotated[
+        Literal["machine", "tokens", "free"], Field(description="How it is paid: by the hour, by the token, not at all")
+    ] = "machine"
+    price_provider: Annotated[Line, Field(max_length=60, description="In the price list, such as openai")] = ""
+    price_model: Annotated[Line, Field(max_length=200, description="In the price list; empty: the model")] = ""
+    input_usd_per_mtok: Rate = None
+    output_usd_per_mtok: Rate = None
 
 
 class EndpointOut(Schema):
@@ -38,6 +52,11 @@ class EndpointOut(Schema):
     model: str
     dialect: str
     api_key_hint: str
+    billing: str
+    price_provider: str
+    price_model: str
+    input_usd_per_mtok: float | None
+    output_usd_per_mtok: float | None
     probe: Any
     probed_at: datetime | None
     created_at: datetime
@@ -52,7 +71,7 @@ def endpoints(request: Request, page: Query[Page]) -> Any:
 def create_endpoint(request: Request, payload: EndpointIn) -> Any:
     """Staff only."""
     require_staff(request)
-    return Status(201, store(Endpoint(created_by=request.auth), payload.model_dump()))
+    return Status(201, store(Endpoint(created_by=request.auth), exact(payload.model_dump(), *RATES)))
 
 
 @router.get("/{key}", response={200: EndpointOut, **ERRORS, **NOT_FOUND})
@@ -64,7 +83,7 @@ def endpoint(request: Request, key: PathKey) -> Any:
 def change_endpoint(request: Request, key: PathKey, payload: PatchDict[EndpointIn]) -> Any:
     """Staff only. What is left out stays; an empty api_key removes the key."""
     require_staff(request)
-    return store(get(Endpoint.objects.all(), key), payload)
+    return store(get(Endpoint.objects.all(), key), exact(payload, *RATES))
 
 
 @router.delete("/{key}", response={204: None, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT})

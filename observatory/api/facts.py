@@ -1,5 +1,6 @@
 """Accelerators and sites: what the catalog knows, for reading."""
 
+from datetime import date
 from typing import Any
 
 from ninja import Query, Router, Schema
@@ -7,16 +8,20 @@ from ninja import Query, Router, Schema
 from observatory.api.auth import Request
 from observatory.api.records import get
 from observatory.api.shapes import ERRORS, NOT_FOUND, Listed, Page, PathKey, page_of
-from observatory.catalog.models import Accelerator, Site
+from observatory.catalog.models import Accelerator, Site, today
 
 accelerators_router = Router(tags=["accelerators"])
 sites_router = Router(tags=["sites"])
 
 
 class PriceOut(Schema):
+    """Of one accelerator, from a day on: rent for an hour, or purchase."""
+
     provider: str
-    usd_per_hour: float
     kind: str
+    effective_from: date
+    usd_per_hour: float | None
+    purchase_usd: float | None
     note: str
     source: str
 
@@ -47,7 +52,7 @@ class AcceleratorOut(Schema):
 
 
 class SiteOut(Schema):
-    """null is unknown."""
+    """With the factors of today; null is unknown. Grid: location based, and market based after contracts."""
 
     id: int
     slug: str
@@ -58,8 +63,11 @@ class SiteOut(Schema):
     wue_l_per_kwh: float | None
     electricity_usd_per_kwh: float | None
     grid_g_per_kwh: float | None
-    note: str
-    source: str
+    grid_market_g_per_kwh: float | None
+    grid_l_per_kwh: float | None
+    effective_from: date | None
+    note: str | None
+    source: str | None
 
 
 @accelerators_router.get("", response={200: Listed[AcceleratorOut], **ERRORS})
@@ -74,9 +82,9 @@ def accelerator(request: Request, key: PathKey) -> Any:
 
 @sites_router.get("", response={200: Listed[SiteOut], **ERRORS})
 def sites(request: Request, page: Query[Page]) -> Any:
-    return page_of(Site.objects.all(), page)
+    return page_of(Site.objects.on(today()), page)
 
 
 @sites_router.get("/{key}", response={200: SiteOut, **ERRORS, **NOT_FOUND})
 def site(request: Request, key: PathKey) -> Any:
-    return get(Site.objects.all(), key)
+    return get(Site.objects.on(today()), key)

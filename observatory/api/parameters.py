@@ -27,4 +27,5 @@ def known_only(view: Callable[..., Any]) -> Callable[..., Any]:
 
 def _known(operation: Operation) -> set[str]:
     models = (model for model in operation.models if model.__ninja_param_source__ == "query")
-    return {name for model in models for name in model.__ninja_flatten_map__}
+    described = (operation.openapi_extra or {}).get("parameters", [])
+    return {name for model in models for name in model.__ninja_flatten_map__} | {item["name"] for item in described}

@@ -1,6 +1,7 @@
 """Reading, storing and removing rows, with the database's refusals put into words."""
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
@@ -63,3 +64,9 @@ def _problem(error: ValidationError) -> Problem:
 
 def _taken(faults: list[Fault]) -> Problem:
     return Problem(409, "name_taken", "There is one of that name already.", "Choose another name.", faults)
+
+
+def exact(values: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Prices as the decimals that were written, not as the nearest binary fractions."""
+    found = {name: Decimal(str(values[name])) for name in names if values.get(name) is not None}
+    return {**values, **found}

@@ -25,7 +25,7 @@ from observatory.api.shapes import (
 )
 from observatory.benchmarks.models import Benchmark
 from observatory.reports import raw
-from observatory.runs import dispatch, states
+from observatory.runs import dispatch, money, states
 from observatory.runs.models import Measurement, Run
 from runners.metrics import BY_KEY
 from runners.spec import SpecError
@@ -37,6 +37,9 @@ _WAITS = "Queued, but the broker cannot be reached. Start it, or check REDIS_URL
 
 class RunIn(Input):
     benchmark_id: Key
+    confirm_usd: Annotated[
+        Line, Field(max_length=30, description='The amount that a refusal asks for, such as "12.34"; else empty')
+    ] = ""
 
 
 class RunOut(Schema):
@@ -55,6 +58,8 @@ class RunOut(Schema):
     started_at: datetime | None
     ended_at: datetime | None
     cancel_requested_at: datetime | None
+    reserved_usd: float | None
+    settled_usd: float | None
     progress: Any
     tags: Any
 
@@ -149,7 +154,9 @@ def start_run(request: Request, payload: RunIn) -> Any:
     """Queues a run of a benchmark. It starts when its endpoint is free; ``notice`` says what may hold it up."""
     benchmark = get(Benchmark.objects.all(), payload.benchmark_id)
     try:
-        run = states.queue(benchmark, Run.Trigger.API, request.auth)
+        run = states.queue(benchmark, Run.Trigger.API, request.auth, payload.confirm_usd)
+    except money.NotConfirmed as error:
+        raise refused([Fault(field="confirm_usd", problem=str(error))]) from None
     except SpecError as error:
         raise refused([Fault(field="benchmark_id", problem=str(error))]) from None
     woken = dispatch.publish(run)

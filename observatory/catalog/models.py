@@ -1,3 +1,5 @@
+from datetime import UTC, date, datetime
+
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -7,6 +9,10 @@ from observatory.catalog.fields import EncryptedTextField, EndpointURLField
 from runners.spec import Dialect
 
 NOT_NEGATIVE = (MinValueValidator(0),)
+
+
+def today() -> date:
+    return datetime.now(UTC).date()
 
 
 class Accelerator(models.Model):
@@ -39,47 +45,134 @@ class Accelerator(models.Model):
         return self.name
 
 
+class PriceQuerySet(models.QuerySet["AcceleratorPrice"]):
+    def on(self, day: date) -> "PriceQuerySet":
+        """Of each provider and kind the price that holds on that day."""
+        same = {name: models.OuterRef(name) for name in ("accelerator", "provider", "kind")}
+        latest = AcceleratorPrice.objects.filter(effective_from__lte=day, **same).order_by("-effective_from")
+        return self.filter(pk=models.Subquery(latest.values("pk")[:1]))
+
+
 class AcceleratorPrice(models.Model):
-    """What one accelerator costs for an hour, somewhere."""
+    """What one accelerator costs somewhere from a day on: for an hour, or to buy. A new price is a new row."""
 
     accelerator = models.ForeignKey(Accelerator, on_delete=models.CASCADE, related_name="prices")
     provider = models.CharField(max_length=100)
-    usd_per_hour = models.DecimalField(max_digits=12, decimal_places=4, validators=NOT_NEGATIVE)
-    kind = models.CharField(max_length=50)
+    kind = models.CharField(max_length=50, help_text="Such as on-demand, 3-year rental, purchase")
+    effective_from = models.DateField()
+    usd_per_hour = models.DecimalField(
+        max_digits=12, decimal_places=4, null=True, blank=True, validators=NOT_NEGATIVE, help_text="Rent of one"
+    )
+    purchase_usd = models.DecimalField(
+        max_digits=12, decimal_places=2, null=True, blank=True, validators=NOT_NEGATIVE, help_text="Of one"
+    )
     note = models.TextField(blank=True)
     source = models.TextField(blank=True)
     seeded = models.CharField(max_length=64, blank=True, editable=False)
 
+    objects = PriceQuerySet.as_manager()
+
     class Meta:
-        ordering = ("accelerator", "usd_per_hour")
+        ordering = ("accelerator", "usd_per_hour", "provider", "-effective_from")
         constraints = (
-            models.UniqueConstraint(fields=("accelerator", "provider", "kind"), name="one_price_per_provider_and_kind"),
+            models.UniqueConstraint(
+                fields=("accelerator", "provider", "kind", "effective_from"), name="one_price_a_day"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(usd_per_hour__isnull=True) ^ models.Q(purchase_usd__isnull=True),
+                name="rent_or_purchase",
+                violation_error_message="Give either the price of an hour or the price of purchase.",
+            ),
         )
 
     def __str__(self) -> str:
-        return f"{self.accelerator} at {self.provider} ({self.kind}): {self.usd_per_hour} $/h"
+        price = f"{self.purchase_usd} $" if self.usd_per_hour is None else f"{self.usd_per_hour} $/h"
+        return f"{self.accelerator} at {self.provider} ({self.kind}): {price} from {self.effective_from}"
+
+
+#: What a site's factors are; each may be unknown.
+FACTORS = (
+    "pue",
+    "wue_l_per_kwh",
+    "electricity_usd_per_kwh",
+    "grid_g_per_kwh",
+    "grid_market_g_per_kwh",
+    "grid_l_per_kwh",
+)
+
+
+class SiteQuerySet(models.QuerySet["Site"]):
+    def on(self, day: date) -> "SiteQuerySet":
+        """With the factors that hold on that day beside the fields of the site."""
+        rows = SiteFactors.objects.filter(site=models.OuterRef("pk"), effective_from__lte=day)
+        latest = rows.order_by("-effective_from")
+        names = (*FACTORS, "effective_from", "note", "source")
+        return self.annotate(**{name: models.Subquery(latest.values(name)[:1]) for name in names})
 
 
 class Site(models.Model):
-    """Where hardware stands: overhead, electricity price, grid. What is unknown stays empty."""
+    """Where hardware stands. What is known of it, with its dates, are its ``factors``."""
 
     slug = models.SlugField(unique=True)
     name = models.CharField(max_length=150)
     provider = models.CharField(max_length=100, blank=True)
     region = models.CharField(max_length=100, blank=True)
-    pue = models.FloatField(null=True, blank=True, validators=(MinValueValidator(1), MaxValueValidator(5)))
-    wue_l_per_kwh = models.FloatField(null=True, blank=True, validators=NOT_NEGATIVE)
-    electricity_usd_per_kwh = models.FloatField(null=True, blank=True, validators=NOT_NEGATIVE)
-    grid_g_per_kwh = models.FloatField(null=True, blank=True, validators=NOT_NEGATIVE)
-    note = models.TextField(blank=True)
-    source = models.TextField(blank=True)
     seeded = models.CharField(max_length=64, blank=True, editable=False)
+
+    objects = SiteQuerySet.as_manager()
 
     class Meta:
         ordering = ("name",)
 
     def __str__(self) -> str:
         return self.name
+
+    def factors_on(self, day: date) -> "SiteFactors":
+        """The factors that hold on a day; all unknown where there are none."""
+        known = self.factors.filter(effective_from__lte=day).order_by("-effective_from").first()
+        return known or SiteFactors(site=self)
+
+    @property
+    def current(self) -> "SiteFactors":
+        return self.factors_on(today())
+
+
+class SiteFactors(models.Model):
+    """Overhead, water, electricity price and grid of a site from a day on. What changes is a new row."""
+
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="factors")
+    effective_from = models.DateField()
+    pue = models.FloatField(null=True, blank=True, validators=(MinValueValidator(1), MaxValueValidator(5)))
+    wue_l_per_kwh = models.FloatField(null=True, blank=True, validators=NOT_NEGATIVE)
+    electricity_usd_per_kwh = models.FloatField(null=True, blank=True, validators=NOT_NEGATIVE)
+    grid_g_per_kwh = models.FloatField(
+        null=True, blank=True, validators=NOT_NEGATIVE, help_text="Location based: the average of the grid"
+    )
+    grid_market_g_per_kwh = models.FloatField(
+        null=True, blank=True, validators=NOT_NEGATIVE, help_text="Market based: after the operator's contracts"
+    )
+    grid_l_per_kwh = models.FloatField(
+        null=True, blank=True, validators=NOT_NEGATIVE, help_text="Water of making the electricity"
+    )
+    note = models.TextField(blank=True)
+    source = models.TextField(blank=True)
+    seeded = models.CharField(max_length=64, blank=True, editable=False)
+
+    class Meta:
+        ordering = ("site", "-effective_from")
+        verbose_name_plural = "site factors"
+        constraints = (models.UniqueConstraint(fields=("site", "effective_from"), name="factors_once_a_day"),)
+
+    def __str__(self) -> str:
+        return f"{self.site} from {self.effective_from}"
+
+
+class Billing(models.TextChoices):
+    """How an endpoint is paid for."""
+
+    MACHINE = "machine", "by the hour of its machines"
+    TOKENS = "tokens", "by the token"
+    FREE = "free", "not at all"
 
 
 class Endpoint(models.Model):
@@ -94,6 +187,19 @@ class Endpoint(models.Model):
     )
     model = models.CharField(max_length=200, help_text="Model name as the server expects it")
     api_key = EncryptedTextField(blank=True, default="")
+    billing = models.CharField(max_length=20, choices=Billing, default=Billing.MACHINE)
+    price_provider = models.CharField(
+        max_length=60, blank=True, help_text="For the list price, such as openai; empty: found by the address"
+    )
+    price_model = models.CharField(
+        max_length=200, blank=True, help_text="The model's name in the price list; empty: the name above"
+    )
+    input_usd_per_mtok = models.DecimalField(
+        max_digits=18, decimal_places=9, null=True, blank=True, validators=NOT_NEGATIVE
+    )
+    output_usd_per_mtok = models.DecimalField(
+        max_digits=18, decimal_places=9, null=True, blank=True, validators=NOT_NEGATIVE
+    )
     probe = models.JSONField(null=True, blank=True, editable=False)
     probed_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)

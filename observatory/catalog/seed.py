@@ -10,14 +10,15 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from django.core.exceptions import ValidationError
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.db import models, transaction
 
-from observatory.catalog.models import Accelerator, AcceleratorPrice, Site
+from observatory.catalog.models import Accelerator, AcceleratorPrice, Site, SiteFactors
 
 DATA = Path(__file__).resolve().parent / "data"
 
@@ -41,8 +42,9 @@ class Table:
 
 TABLES = (
     Table("accelerators.csv", Accelerator, ("slug",)),
-    Table("prices.csv", AcceleratorPrice, ("accelerator", "provider", "kind")),
+    Table("prices.csv", AcceleratorPrice, ("accelerator", "provider", "kind", "effective_from")),
     Table("sites.csv", Site, ("slug",)),
+    Table("site_factors.csv", SiteFactors, ("site", "effective_from")),
 )
 
 
@@ -62,7 +64,7 @@ def _seed_table(table: Table, data: Path) -> Counter[str]:
             try:
                 row = {name: _value(table.model, name, text) for name, text in cells.items()}
                 counts[_put(table, row)] += 1
-            except (ValueError, ArithmeticError, ValidationError, Accelerator.DoesNotExist) as error:
+            except (ValueError, ArithmeticError, ValidationError, ObjectDoesNotExist) as error:
                 raise SeedError(f"{table.file}, row {number}: {error}") from error
     return counts
 
@@ -70,11 +72,15 @@ def _seed_table(table: Table, data: Path) -> Counter[str]:
 def _value(model: type[models.Model], name: str, text: str) -> Any:
     field = model._meta.get_field(name)
     if isinstance(field, models.ForeignKey):
-        return Accelerator.objects.get(slug=text)
+        return field.related_model._default_manager.get(slug=text)
     if text == "" and isinstance(field, models.Field) and field.null:
         return None
-    parse: Callable[[str], Any] = {models.FloatField: float, models.DecimalField: Decimal}.get(type(field), str)
-    return parse(text)
+    kinds: dict[type[Any], Callable[[str], Any]] = {
+        models.FloatField: float,
+        models.DecimalField: Decimal,
+        models.DateField: date.fromisoformat,
+    }
+    return kinds.get(type(field), str)(text)
 
 
 def _put(table: Table, row: Row) -> str:
@@ -103,4 +109,6 @@ def _fingerprint(row: Row) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, models.Model):
         return value.pk
+    if isinstance(value, date):
+        return value.isoformat()
     return str(value.normalize()) if isinstance(value, Decimal) else value

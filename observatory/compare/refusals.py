@@ -7,7 +7,9 @@ from observatory.compare.stages import StageResult
 #: Mean lengths further apart than this are different work, whatever was asked for.
 LENGTH_TOLERANCE = 0.05
 
-ENERGY_METRICS = frozenset({"power_w", "wh_per_query", "j_per_output_token", "j_per_total_token"})
+ENERGY_METRICS = frozenset(
+    {"power_w", "wh_per_query", "wh_per_query_median", "j_per_output_token", "j_per_total_token"}
+)
 COST_METRICS = frozenset({"usd_per_mtok_output", "usd_per_mtok_total", "usd_per_query"})
 SLO_METRICS = frozenset({"goodput_per_s", "goodput_share"})
 

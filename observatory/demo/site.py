@@ -68,7 +68,6 @@ def benchmark(engine_url: str, user: User) -> Benchmark:
             "precision": "q4_1",
             "accelerator_group": "this machine",
             "usd_per_hour": Decimal("0.0850"),
-            "price_source": "assumed: about what a cloud machine with 2 virtual CPUs costs",
         },
     )
     found, _ = Benchmark.objects.get_or_create(

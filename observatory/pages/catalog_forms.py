@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from observatory.catalog.models import Deployment, Endpoint, Site
+from observatory.catalog.models import FACTORS, AcceleratorPrice, Deployment, Endpoint, SiteFactors
 
 
 class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -14,16 +14,36 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = Endpoint
-        fields = ("name", "url", "model", "dialect", "api_key")
-        labels = {"url": "URL", "api_key": "API key"}
+        fields = (
+            "name",
+            "url",
+            "model",
+            "dialect",
+            "api_key",
+            "billing",
+            "price_provider",
+            "price_model",
+            "input_usd_per_mtok",
+            "output_usd_per_mtok",
+        )
+        labels = {
+            "url": "URL",
+            "api_key": "API key",
+            "billing": "Paid",
+            "price_provider": "Provider in the price list",
+            "price_model": "Model in the price list",
+            "input_usd_per_mtok": "Or $ per M input tokens",
+            "output_usd_per_mtok": "and $ per M output tokens",
+        }
         widgets = {
             "url": forms.TextInput(attrs={"inputmode": "url", "placeholder": "http://gpu-1:8000"}),
             "api_key": forms.PasswordInput(attrs={"autocomplete": "off"}),
         }
         help_texts = {
             "model": "As the server calls it. Leave empty to take the first that the server names.",
-            "dialect": "openai-chat for /v1/chat/completions, openai-completions for /v1/completions.",
+            "dialect": "What the server speaks: openai-chat for most, the others by their engine's name.",
             "api_key": "Only if the server asks for one. It is stored encrypted and not shown again.",
+            "billing": "By the token: a run sets its worst case aside; none starts while the price is unknown.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -79,27 +99,47 @@ class DeploymentForm(forms.ModelForm):  # type: ignore[type-arg]
         }
 
 
-class SiteForm(forms.ModelForm):  # type: ignore[type-arg]
+class SiteFactorsForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
-        model = Site
-        fields = (
-            "name",
-            "provider",
-            "region",
-            "pue",
-            "wue_l_per_kwh",
-            "electricity_usd_per_kwh",
-            "grid_g_per_kwh",
-            "source",
-        )
+        model = SiteFactors
+        fields = ("effective_from", *FACTORS, "source", "note")
         labels = {
+            "effective_from": "From",
             "pue": "PUE",
             "wue_l_per_kwh": "WUE, litres per kWh",
             "electricity_usd_per_kwh": "Electricity, $ per kWh",
-            "grid_g_per_kwh": "Grid, g CO₂e per kWh",
+            "grid_g_per_kwh": "Grid, location based, g CO₂e per kWh",
+            "grid_market_g_per_kwh": "Grid, market based, g CO₂e per kWh",
+            "grid_l_per_kwh": "Grid, litres of water per kWh",
         }
         help_texts = {
+            "effective_from": "The day from which these numbers hold.",
             "pue": "Facility energy over IT energy: 1.09 is Google's fleet, 1.5 a usual server room.",
+            "wue_l_per_kwh": "At the site, per kWh of IT energy.",
             "source": "Where these numbers come from.",
         }
-        widgets = {"source": forms.TextInput()}
+        widgets = {
+            "effective_from": forms.DateInput(attrs={"type": "date"}),
+            "source": forms.TextInput(),
+            "note": forms.TextInput(),
+        }
+
+
+class PriceForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = AcceleratorPrice
+        fields = ("provider", "kind", "effective_from", "usd_per_hour", "purchase_usd", "source", "note")
+        labels = {"effective_from": "From", "usd_per_hour": "Rent, $ per hour", "purchase_usd": "Or purchase, $"}
+        help_texts = {
+            "effective_from": "The day from which this price holds.",
+            "source": "Where the price comes from, such as an offer or an invoice.",
+        }
+        widgets = {
+            "effective_from": forms.DateInput(attrs={"type": "date"}),
+            "source": forms.TextInput(),
+            "note": forms.TextInput(),
+        }
+
+    def _get_validation_exclusions(self) -> set[str]:
+        """The accelerator is set by the page and belongs to what must be unique."""
+        return super()._get_validation_exclusions() - {"accelerator"}  # type: ignore[misc,no-any-return]

@@ -108,9 +108,10 @@ def axis(title: str, *, of: Iterable[float | None] = (), **more: Any) -> dict[st
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times each power of ten from just below ``low`` to just above ``high``."""
+    """1, 2 and 5 times each power of ten from just below ``low`` to just above ``high``; the powers alone over many."""
+    steps = (1, 2, 5) if high / low < 1e5 else (1,)
     powers = range(floor(log10(low)) - 1, floor(log10(high)) + 2)
-    ticks = [step * 10.0**power for power in powers for step in (1, 2, 5)]
+    ticks = [step * 10.0**power for power in powers for step in steps]
     return [tick for tick in ticks if low / 2.5 <= tick <= high * 2.5]
 
 
@@ -307,39 +308,6 @@ def _stated(stage: StagePoint, metric: str, statistic: str, unit: str) -> str:
     if number is not None:
         return shown(number.value, unit)
     return "–" if mean is None else f"too few (n={mean.n})"
-
-
-def ledger_bars(ledger: Mapping[str, Any]) -> Chart:
-    """A bar a layer of the energy ledger, with its bounds; hatched where it is modelled or assumed."""
-    layers = [layer for layer in ledger["layers"] if layer.get("energy_j") is not None]
-    energies = [layer["energy_j"] for layer in layers]
-    trace = {
-        "type": "bar",
-        "orientation": "h",
-        "x": energies,
-        "y": [plain(layer["label"]) + (",<br>within the above" if _idle(layer) else "") for layer in layers],
-        "width": 0.6,
-        "marker": {
-            "color": [GREY if _idle(layer) else colour(index) for index, layer in enumerate(layers)],
-            "pattern": {"shape": ["" if layer["mark"] == "measured" else "/" for layer in layers], "solidity": 0.4},
-        },
-        "error_x": _whiskers(energies, [(layer.get("low_j"), layer.get("high_j")) for layer in layers]),
-        "customdata": [
-            f"{plain(layer['label'])}<br>{shown(layer['energy_j'], 'J')}"
-            f"{_between((layer.get('low_j'), layer.get('high_j')))}<br>{plain(layer['mark'])}, {plain(layer['source'])}"
-            for layer in layers
-        ],
-        "hovertemplate": _HOVER,
-    }
-    rows = [[layer["label"], shown(layer["energy_j"], "J"), layer["mark"]] for layer in layers]
-    y = axis("", autorange="reversed")
-    drawn = layout(axis("Energy, J, lower is better"), y, height=90 + 44 * len(layers))
-    note = "Hatched: modelled or assumed." if any(layer["mark"] != "measured" for layer in layers) else ""
-    return Chart({"data": [trace], "layout": drawn}, ("Layer", "Energy", "Mark"), rows, note)
-
-
-def _idle(layer: Mapping[str, Any]) -> bool:
-    return layer.get("layer") == "idle"
 
 
 #: Traces of the live chart: the key of a progress point, label, unit, direction.

@@ -1,11 +1,12 @@
 """A specification as the command line that asks the same of the same instrument."""
 
+import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from runners.spec import Account, Arrivals, Load, Power, RunSpec, Timeouts, Workload
+from runners.spec import Account, Arrivals, Images, Load, Power, RunSpec, Target, Timeouts, Workload
 
 Options = list[tuple[str, object]]
 
@@ -31,6 +32,7 @@ def bench_command(spec: Mapping[str, Any]) -> str:
         ("--api-key-env", target.api_key_env or None),
         ("--metrics-url", asked.server.url or None),
         ("--no-metrics", None if asked.server.scrape else ""),
+        *_wire(target),
         *_load(asked.load),
         ("--processes", asked.shard.count if asked.shard.count > 1 else None),
         *_workload(asked.workload),
@@ -46,9 +48,25 @@ def bench_command(spec: Mapping[str, Any]) -> str:
 
 def _sayable(spec: RunSpec) -> bool:
     """Whether everything that is not at its default has an option."""
+    names = [share.name for share in spec.workload.models]
+    if any("," in name for name in names) or any("=" in name for name in spec.target.extra_body):
+        return False
     load = Load(drain_s=spec.load.drain_s, max_in_flight=spec.load.max_in_flight)
     power = replace(spec.power, source=Power().source, idle_s=Power().idle_s)
     return load == Load() and power == Power() and spec.workload.temperature == Workload().temperature
+
+
+def _wire(target: Target) -> Options:
+    """How requests go out, where that is not as usual."""
+    return [
+        ("--api-key-header", target.api_key_header or None),
+        *(("--body", f"{name}={json.dumps(value)}") for name, value in target.extra_body.items()),
+        *(("--header", f"{name}={value}") for name, value in target.extra_headers.items()),
+        ("--ca-file", target.ca_file or None),
+        ("--client-cert", target.client_cert_file or None),
+        ("--client-key", target.client_key_file or None),
+        ("--proxy", target.proxy or None),
+    ]
 
 
 def _load(load: Load) -> Options:
@@ -59,12 +77,17 @@ def _load(load: Load) -> Options:
 
 
 def _workload(workload: Workload) -> Options:
+    images, shares = workload.images, workload.models
     return [
         ("--input-tokens", workload.input_tokens),
         ("--output-tokens", workload.output_tokens),
         ("--seed", workload.seed),
         ("--tokenizer", workload.tokenizer or None),
         ("--let-stop", None if workload.ignore_eos else ""),
+        ("--no-stream", None if workload.stream else ""),
+        ("--choices", workload.choices if workload.choices != Workload().choices else None),
+        ("--images", f"{images.count}x{images.width_px}x{images.height_px}" if images != Images() else None),
+        ("--models", ",".join(f"{share.name}={_text(share.weight)}" for share in shares) or None),
     ]
 
 

@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from observatory.catalog.models import Endpoint
+from observatory.catalog.models import Billing, Endpoint
 from observatory.pages import probes
 from observatory.pages.access import Request, staff_required
 from observatory.pages.catalog_forms import EndpointForm
@@ -19,6 +19,7 @@ from observatory.pages.listing import arrange
 from observatory.pages.run_lists import latest
 from observatory.pages.tables import DeploymentTable, EndpointTable
 from observatory.pages.twins import answer, facts
+from observatory.runs import money
 from observatory.runs.models import Run
 
 #: For programs. The key is not in it.
@@ -28,6 +29,7 @@ COLUMNS = {
     "url": "url",
     "model": "model",
     "dialect": "dialect",
+    "billing": "billing",
     "usable": "probe.usable",
     "engine": "probe.engine",
     "engine_version": "probe.engine_version",
@@ -56,6 +58,7 @@ def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
     found = get_object_or_404(Endpoint, pk=pk)
     context = {
         "endpoint": found,
+        "price": money.rates(found) if found.billing == Billing.TOKENS else None,
         "deployments": DeploymentTable(all_deployments().filter(endpoint=found), exclude=("endpoint", "model")),
         "runs": latest(Run.objects.filter(endpoint=found)),
     }

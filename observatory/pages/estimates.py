@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from observatory.catalog.models import Deployment
+from observatory.runs import money
 from observatory.runs.models import Measurement, Run
 from runners.metrics import Mark
 from runners.spec import Arrivals, RunSpec
@@ -38,7 +39,9 @@ ASSUMED = Pace(
 
 @dataclass(frozen=True)
 class Estimate:
-    """``usd`` is the deployment's hours at its price; None while the price is unknown."""
+    """``usd`` is the deployment's hours at its price; None while the price is unknown. ``reserve_usd``: what a run sets
+    aside for an endpoint that charges by the token; ``confirm`` is the amount to be typed where that is much.
+    """
 
     seconds: float
     requests: int
@@ -46,6 +49,8 @@ class Estimate:
     output_tokens: int
     usd: float | None
     pace: Pace
+    reserve_usd: float | None = None
+    confirm: str = ""
 
 
 def pace_of(deployment: Deployment) -> Pace:
@@ -74,6 +79,8 @@ def estimate(spec: RunSpec, pace: Pace) -> Estimate:
         output_tokens=requests * spec.workload.output_tokens,
         usd=None if price is None else price * seconds / 3600,
         pace=pace,
+        reserve_usd=spec.budget.max_usd,
+        confirm=money.must_type(spec),
     )
 
 

@@ -1,5 +1,6 @@
 """What is known of accelerators and sites: searchable, each row with its source."""
 
+from datetime import date
 from typing import Any
 
 import django_filters
@@ -10,9 +11,9 @@ from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
-from observatory.catalog.models import Accelerator, Site
+from observatory.catalog.models import FACTORS, Accelerator, AcceleratorPrice, Site, SiteFactors, today
 from observatory.pages.access import Request, staff_required
-from observatory.pages.catalog_forms import SiteForm
+from observatory.pages.catalog_forms import PriceForm, SiteFactorsForm
 from observatory.pages.listing import arrange
 from observatory.pages.tables import EditableSiteTable, HardwareTable, SiteTable
 from observatory.pages.twins import answer, facts
@@ -25,8 +26,10 @@ def _own(model: type[Model]) -> dict[str, str]:
 
 #: For programs.
 ACCELERATOR = {**_own(Accelerator), "cheapest_usd_per_hour": "cheapest"}
-SITE = _own(Site)
-PRICE = {name: name for name in ("provider", "usd_per_hour", "kind", "note", "source")}
+SITE = {**_own(Site), **{name: name for name in (*FACTORS, "effective_from", "note", "source")}}
+PRICE = {
+    name: name for name in ("provider", "kind", "effective_from", "usd_per_hour", "purchase_usd", "note", "source")
+}
 
 
 class Search(django_filters.FilterSet):  # type: ignore[misc]
@@ -63,7 +66,9 @@ class SiteSearch(Search):
 
 
 def _accelerators() -> QuerySet[Accelerator]:
-    return Accelerator.objects.annotate(cheapest=Min("prices__usd_per_hour"))
+    """With the lowest rent of today."""
+    held = AcceleratorPrice.objects.on(today())
+    return Accelerator.objects.annotate(cheapest=Min("prices__usd_per_hour", filter=Q(prices__in=held)))
 
 
 @login_required
@@ -85,12 +90,13 @@ def hardware(request: Request, form: str = "html") -> HttpResponseBase:
 def item(request: Request, slug: str, form: str = "html") -> HttpResponseBase:
     """One accelerator: its data sheet and what it costs where."""
     found = get_object_or_404(_accelerators(), slug=slug)
-    prices = list(found.prices.order_by("usd_per_hour"))
+    prices = list(found.prices.order_by("provider", "kind", "-effective_from"))
+    held = set(found.prices.on(today()).values_list("pk", flat=True))
     return answer(
         request,
         form,
         "catalog/hardware_item.html",
-        {"item": found, "prices": prices},
+        {"item": found, "prices": prices, "held": held},
         rows=lambda: (facts(price, PRICE) for price in prices),
         columns=PRICE,
         data=lambda: {**facts(found, ACCELERATOR), "prices": [facts(price, PRICE) for price in prices]},
@@ -100,7 +106,7 @@ def item(request: Request, slug: str, form: str = "html") -> HttpResponseBase:
 @login_required
 def sites(request: Request, form: str = "html") -> HttpResponseBase:
     """Places: overhead, electricity, grid."""
-    search = SiteSearch(request.GET, Site.objects.all())
+    search = SiteSearch(request.GET, Site.objects.on(today()))
     kind = EditableSiteTable if request.user.is_staff else SiteTable
     context = {"table": arrange(kind(search.qs), request), "search": search}
     return answer(
@@ -114,13 +120,60 @@ def sites(request: Request, form: str = "html") -> HttpResponseBase:
 
 
 @staff_required
-def edit_site(request: Request, pk: int) -> HttpResponse:
-    """What is known about a place."""
+def add_factors(request: Request, pk: int) -> HttpResponse:
+    """What is known about a place from a day on, beside what was known before. The same day again corrects its row."""
     found = get_object_or_404(Site, pk=pk)
-    form = SiteForm(request.POST or None, instance=found)
+    row = _row_of(found, request.POST.get("effective_from", ""))
+    form = SiteFactorsForm(request.POST or None, instance=row, initial={} if request.POST else _today(found.current))
     if request.method == "POST" and form.is_valid():
         form.save()
-        messages.success(request, "Saved. Later runs take these numbers; earlier runs keep theirs.")
+        messages.success(request, "Saved. Runs queued from that day on take these numbers; earlier runs keep theirs.")
         return redirect(f"{reverse('sites')}?q={found.slug}")
-    context = {"form": form, "heading": f"Edit {found.name}", "back": reverse("sites"), "subnav": "catalog/subnav.html"}
+    context = {
+        "form": form,
+        "heading": f"What is known of {found.name}",
+        "site": found,
+        "rows": found.factors.order_by("-effective_from"),
+        "back": reverse("sites"),
+    }
+    return render(request, "catalog/site_factors.html", context)
+
+
+def _row_of(site: Site, day: str) -> SiteFactors:
+    """The row of that day, else a new one."""
+    try:
+        known = site.factors.filter(effective_from=date.fromisoformat(day)).first()
+    except ValueError:
+        known = None
+    return known or SiteFactors(site=site)
+
+
+def _today(factors: SiteFactors) -> dict[str, Any]:
+    """The numbers that hold, as a start for those of today."""
+    names = (*FACTORS, "source", "note")
+    return {"effective_from": today(), **{name: getattr(factors, name) for name in names}}
+
+
+@staff_required
+def add_price(request: Request, slug: str) -> HttpResponse:
+    """What an accelerator costs somewhere from a day on."""
+    found = get_object_or_404(Accelerator, slug=slug)
+    form = PriceForm(
+        request.POST or None, instance=AcceleratorPrice(accelerator=found), initial=_price_initial(request)
+    )
+    if request.method == "POST" and form.is_valid():
+        form.save()
+        messages.success(request, "Saved. Prices of earlier days stay as they are.")
+        return redirect("hardware-item", slug=slug)
+    context = {
+        "form": form,
+        "heading": f"A price of {found.name}",
+        "back": reverse("hardware-item", args=[slug]),
+        "subnav": "catalog/subnav.html",
+    }
     return render(request, "form.html", context)
+
+
+def _price_initial(request: Request) -> dict[str, Any]:
+    """``?provider=`` and ``?kind=``: a new price of a row that is there."""
+    return {"effective_from": today(), **{name: request.GET.get(name, "") for name in ("provider", "kind")}}

@@ -15,9 +15,11 @@ BROKER_AWAY = (
 
 
 def start(request: Request, benchmark: Benchmark) -> Run | None:
-    """The queued run; None when the benchmark cannot be run, and the user is told what to change."""
+    """The queued run; None when the benchmark cannot be run, and the user is told what to change. The form's
+    ``confirm_usd`` is the amount typed for a run that may cost much.
+    """
     try:
-        run = states.queue(benchmark, Run.Trigger.PAGE, request.user)
+        run = states.queue(benchmark, Run.Trigger.PAGE, request.user, request.POST.get("confirm_usd", ""))
     except SpecError as error:
         messages.error(request, f"Not started. {error}")
         return None

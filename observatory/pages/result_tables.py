@@ -18,7 +18,6 @@ STAGE_METRICS = (
     ("wh_per_query", "mean"),
     ("usd_per_mtok_output", "mean"),
 )
-COST_METRICS = ("usd_per_mtok_output", "usd_per_mtok_total", "usd_per_query")
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class Boundary:
 
 def energy(results: RunResults, stage: StageResults) -> dict[str, Any]:
     """Boundaries side by side, and the metrics of the IT boundary with their intervals."""
-    keys = ("wh_per_query", "j_per_output_token", "j_per_total_token", "power_w")
+    keys = ("wh_per_query", "wh_per_query_median", "j_per_output_token", "j_per_total_token", "power_w")
     ledger = stage.stage.energy
     return {
         "boundaries": _boundaries(stage, ledger) if ledger else [],
@@ -122,10 +121,6 @@ def _boundaries(stage: StageResults, ledger: Mapping[str, Any]) -> list[Boundary
         }
         made.append(Boundary(name, holds, ledger.get(key), reason=reason, **scaled))
     return made
-
-
-def costs(results: RunResults) -> list[tuple[StageResults, list[Cell]]]:
-    return [(stage, [cell(results, stage, key) for key in COST_METRICS]) for stage in results.stages]
 
 
 @dataclass(frozen=True)

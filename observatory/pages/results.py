@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from observatory.compare.intervals import percentile_interval
+from observatory.compare.refusals import ENERGY_METRICS
 from observatory.compare.samples import stage_rows, stage_samples
 from observatory.compare.sources import numbers_are_valid, read_rows, slo_bounds, stage_numbers
 from observatory.compare.stages import FloatArray, Number
@@ -217,7 +218,9 @@ def _figure(results: RunResults, stage: StageResults, metric: Metric, statistic:
 def why_missing(results: RunResults, stage: StageResults, metric: Metric, statistic: str) -> str:
     """In words for people; empty when nothing is known about it."""
     whole = stage.numbers.get((metric.key, "mean"))
-    if metric.key in ("wh_per_query", "j_per_output_token", "j_per_total_token", "power_w"):
+    if metric.key == "wh_per_query_median" and ("wh_per_query", "mean") in stage.numbers:
+        return "the run is too short to divide its energy among requests"
+    if metric.key in ENERGY_METRICS:
         return _why_no_energy(results, stage)
     if metric.key.startswith("usd_") and not (stage.stage.cost or {}).get("usd_per_hour"):
         return "the deployment had no price when this ran"

@@ -1,15 +1,26 @@
 """The page of one run in each of its states."""
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from observatory.pages import charts, request_rows, result_tables, server
+from observatory.pages import (
+    account_charts,
+    charts,
+    request_rows,
+    result_tables,
+    run_carbon,
+    run_cost,
+    run_roofline,
+    server,
+)
 from observatory.pages.access import Request
 from observatory.pages.commands import bench_command
 from observatory.pages.launch import start
@@ -17,12 +28,13 @@ from observatory.pages.results import RunResults, StageResults, headline, notice
 from observatory.pages.timeline import request_timeline
 from observatory.pages.twins import answer
 from observatory.reports.results import long
+from observatory.runs import pricing
 from observatory.runs.models import Run
 from runners.metrics import BY_KEY
 from runners.spec import SpecError
 
-TABS = ("latency", "timeline", "server", "energy", "cost", "requests", "setup")
-CHARTS = ("load", "ecdf", "percentiles", "timeline", "server", "energy", "live")
+TABS = ("latency", "timeline", "energy", "cost", "server", "requests", "setup")
+CHARTS = ("load", "ecdf", "percentiles", "timeline", "server", "energy", "carbon", "cost", "live")
 LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
 LATENCY_LABELS = tuple((key, BY_KEY[key].label) for key in LATENCIES)
 PHASES = {
@@ -120,11 +132,13 @@ def _tab(request: Request, results: RunResults, stage: StageResults | None, tab:
         }
     if stage is None:
         return {}
-    if tab == "server":
-        return {"server": server.account(results, stage)}
     if tab == "energy":
-        return {"ledger": stage.stage.energy, "energy": result_tables.energy(results, stage)}
-    return {"cost": stage.stage.cost, "costs": result_tables.costs(results)} if tab == "cost" else {}
+        carbon = run_carbon.context(results, stage)
+        return {"ledger": stage.stage.energy, "energy": result_tables.energy(results, stage)} | carbon
+    if tab == "server":
+        rooflines = [run_roofline.roofline(results.run, item) for item in results.stages]
+        return {"server": server.account(results, stage), "rooflines": rooflines}
+    return run_cost.context(results, stage, request.GET) if tab == "cost" else {}
 
 
 def _setup(results: RunResults) -> dict[str, Any]:
@@ -182,7 +196,12 @@ def _chart(results: RunResults, name: str, query: Mapping[str, str]) -> charts.C
     if name == "server":
         return server.strips(results, stage) if stage else None
     if name == "energy":
-        return charts.ledger_bars(stage.stage.energy) if stage and stage.stage.energy else None
+        return account_charts.ledger_bars(stage.stage.energy) if stage and stage.stage.energy else None
+    if name == "carbon":
+        return account_charts.carbon_by_region(*run_carbon.places(results, stage)) if stage else None
+    if name == "cost":
+        cost = run_cost.RunCost(results, run_cost.choice(query))
+        return account_charts.cost_lines(cost, stage) if stage else None
     return _stages_chart(results, name, query.get("metric", ""))
 
 
@@ -221,3 +240,18 @@ def again(request: Request, pk: int) -> HttpResponseRedirect:
     """A new run of the same benchmark, as the benchmark is now."""
     new = start(request, _run(pk).benchmark)
     return redirect("run", pk=new.pk if new else pk)
+
+
+@login_required
+@require_POST
+def price_again(request: Request, pk: int) -> HttpResponseRedirect:
+    """Puts prices and factors of another day beside those that the run was queued with; changes nothing else."""
+    found = _run(pk)
+    try:
+        day = date.fromisoformat(request.POST.get("day", ""))
+    except ValueError:
+        messages.error(request, "Not counted again. Give a day such as 2026-11-29.")
+        return redirect(f"{found.get_absolute_url()}?tab=cost#tab")
+    made = pricing.price_again(found, day, request.user)
+    messages.success(request, f"Counted again with what holds on {day}. The numbers of the run's own day stay beside.")
+    return redirect(f"{found.get_absolute_url()}?tab=cost&pricing={made.pk}#tab")

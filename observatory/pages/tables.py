@@ -83,11 +83,13 @@ class SiteTable(Listing):
     pue = Number(verbose_name="PUE")
     wue_l_per_kwh = Number("l/kWh", verbose_name="WUE")
     electricity_usd_per_kwh = Number("$/kWh", verbose_name="Electricity")
-    grid_g_per_kwh = Number("g CO₂e/kWh", verbose_name="Grid")
+    grid_g_per_kwh = Number("g CO₂e/kWh", verbose_name="Grid, location")
+    grid_market_g_per_kwh = Number("g CO₂e/kWh", verbose_name="Grid, market")
+    effective_from = tables.DateColumn(format="Y-m-d", verbose_name="From")
     source = tables.Column(orderable=False, attrs={"td": {"class": "text muted small"}})
 
     def render_source(self, record: Site) -> SafeString:
-        return _clamped(". ".join(filter(None, (record.note, record.source))))
+        return _clamped(". ".join(filter(None, (getattr(record, "note", ""), getattr(record, "source", "")))))
 
 
 def _clamped(text: str) -> SafeString:

@@ -21,7 +21,7 @@ class AddressForm(forms.Form):
     url = forms.CharField(
         label="URL",
         max_length=500,
-        help_text="Base address of a server that speaks the OpenAI API.",
+        help_text="Base address of an LLM server.",
         widget=forms.TextInput(attrs={"inputmode": "url", "placeholder": "http://gpu-1:8000", "autofocus": True}),
     )
     api_key = forms.CharField(

@@ -4,6 +4,7 @@ import logging
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from observatory.runs import merging, plain, spool, states
+from observatory.runs import merging, money, plain, spool, states
 from observatory.runs.models import Measurement, Run, Stage
 from runners.load.records import read_spool, write_parquet
 from runners.load.summary import reason, summarise
@@ -43,22 +44,27 @@ class Results:
     power_file: str = ""
     server_file: str = ""
     fault: str = ""
+    settled_usd: Decimal | None = None
 
 
 def collect(run: Run, directory: Path, secret: str = "") -> Results:
     """Puts the raw rows in ``directory`` into storage and reads the summary, or makes one of the partial rows."""
     requests, power, server = (raw_table(directory, name) for name in ("requests", "power", "server"))
     summary = _summary(run, directory, requests, secret)
+    settled = money.settled(run, requests)
     try:
         return Results(
             summary,
+            settled_usd=settled,
             requests_file=store(spool.folder(run), requests, "requests.parquet", secret),
             power_file=store(spool.folder(run), power, "power.parquet", secret),
             server_file=store(spool.folder(run), server, "server.parquet", secret),
         )
     except OSError as error:
         logger.exception("run %s: the raw rows could not be stored", run.pk)
-        return Results(summary, fault=f"The raw rows could not be stored: {error.strerror or error}.")
+        return Results(
+            summary, settled_usd=settled, fault=f"The raw rows could not be stored: {error.strerror or error}."
+        )
 
 
 def raw_table(directory: Path, name: str) -> pa.Table | None:
@@ -137,6 +143,7 @@ def close(run: Run, ending: Ending, results: Results, end: Callable[..., bool] =
             requests_file=results.requests_file,
             power_file=results.power_file,
             server_file=results.server_file,
+            settled_usd=results.settled_usd,
         )
         if ended:
             store_stages(run, summary)

@@ -65,6 +65,12 @@ class Run(models.Model):
     power_file = models.FileField(upload_to="runs", blank=True, max_length=300)
     server_file = models.FileField(upload_to="runs", blank=True, max_length=300)
     tags = models.JSONField(default=list)
+    reserved_usd = models.DecimalField(
+        max_digits=24, decimal_places=12, null=True, blank=True, help_text="Most that it may cost at a paid endpoint"
+    )
+    settled_usd = models.DecimalField(
+        max_digits=24, decimal_places=12, null=True, blank=True, help_text="What its rows say that it cost there"
+    )
 
     class Meta:
         ordering = ("-id",)
@@ -190,3 +196,21 @@ class Measurement(models.Model):
 
     def __str__(self) -> str:
         return f"{self.metric} {self.statistic} = {self.value}"
+
+
+class Pricing(models.Model):
+    """Prices and factors of another day, put to a stored run on purpose. What was measured, and the factors that the
+    run was queued with (``Run.setup``), stay as they are.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="pricings")
+    day = models.DateField(help_text="The day whose prices and factors these are")
+    factors = models.JSONField()
+    made_at = models.DateTimeField(auto_now_add=True)
+    made_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+
+    class Meta:
+        ordering = ("run", "id")
+
+    def __str__(self) -> str:
+        return f"{self.run} at prices of {self.day}"

@@ -6,7 +6,8 @@ import secrets
 from typing import Any
 
 from observatory.benchmarks.models import Benchmark
-from observatory.catalog.models import Deployment, Site
+from observatory.catalog.models import FACTORS, Deployment, Site
+from observatory.runs import money
 from runners.spec import RunSpec
 
 #: The variable through which the instrument gets the endpoint's key; no file ever holds it.
@@ -45,25 +46,32 @@ def build(benchmark: Benchmark) -> RunSpec:
             "power": {"source": benchmark.power_source},
             "account": _account(deployment),
             "shard": {"count": benchmark.load_hosts},
+            "budget": money.budget(
+                endpoint,
+                stages=len(benchmark.levels),
+                requests=benchmark.requests,
+                input_tokens=benchmark.input_tokens,
+                output_tokens=benchmark.output_tokens,
+            ),
             "salt": secrets.token_hex(8),
         }
     )
 
 
 def _account(deployment: Deployment) -> dict[str, Any]:
-    site = deployment.site
-    price = deployment.usd_per_hour
+    site, price = deployment.site, deployment.usd_per_hour
+    factors = site.current if site else None
     return {
         "usd_per_hour": None if price is None else float(price),
         "price_source": "" if price is None else deployment.price_source,
-        "pue": site.pue if site else None,
-        "pue_source": (site.source or site.name) if site and site.pue is not None else "",
+        "pue": factors.pue if factors else None,
+        "pue_source": (factors.source or str(site)) if factors and factors.pue is not None else "",
     }
 
 
 def fingerprint(spec: RunSpec) -> str:
-    """SHA-256 of all but the salt: equal for runs that ask the same."""
-    asked = {name: value for name, value in spec.to_json().items() if name != "salt"}
+    """SHA-256 of all but the salt and what it may cost: equal for runs that ask the same."""
+    asked = {name: value for name, value in spec.to_json().items() if name not in ("salt", "budget")}
     return hashlib.sha256(json.dumps(asked, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
@@ -80,6 +88,9 @@ def setup(benchmark: Benchmark) -> dict[str, Any]:
             "url": endpoint.url,
             "dialect": endpoint.dialect,
             "model": endpoint.model,
+            "billing": endpoint.billing,
+            "price_provider": endpoint.price_provider,
+            "price_model": endpoint.price_model,
         },
         "engine": deployment.engine,
         "engine_version": deployment.engine_version,
@@ -98,14 +109,14 @@ def setup(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _site(site: Site | None) -> dict[str, Any] | None:
+    """The site with the factors of today, their day and their source."""
     if site is None:
         return None
+    factors = site.current
     return {
         "slug": site.slug,
         "name": site.name,
-        "pue": site.pue,
-        "wue_l_per_kwh": site.wue_l_per_kwh,
-        "electricity_usd_per_kwh": site.electricity_usd_per_kwh,
-        "grid_g_per_kwh": site.grid_g_per_kwh,
-        "source": site.source,
+        **{name: getattr(factors, name) for name in FACTORS},
+        "effective_from": factors.effective_from.isoformat() if factors.effective_from else None,
+        "source": factors.source,
     }

@@ -5,16 +5,17 @@ Times come from the database's clock, so that hosts need not agree on theirs.
 
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Case, F, QuerySet, When
+from django.db.models import Case, F, QuerySet, Value, When
 from django.db.models.functions import Now
 
 from observatory.benchmarks.models import Benchmark
-from observatory.runs import spec
+from observatory.runs import money, spec
 from observatory.runs.models import Run
 
 #: The reason code of a running run whose lease ran out: its worker gets one more heartbeat to come back.
@@ -29,22 +30,27 @@ class Hold:
     cancel: bool
 
 
-def queue(benchmark: Benchmark, trigger: str, user: User | None = None) -> Run:
-    """A new run that waits for a worker; ``dispatch.publish`` wakes one. Raises SpecError with what to change."""
+def queue(benchmark: Benchmark, trigger: str, user: User | None = None, confirmed: str = "") -> Run:
+    """A new run that waits for a worker; ``dispatch.publish`` wakes one. Raises SpecError with what to change.
+
+    ``confirmed``: the amount that was typed, for a run that may cost much at a paid endpoint.
+    """
     asked = spec.build(benchmark)
     deployment = benchmark.deployment
-    return Run.objects.create(
-        benchmark=benchmark,
-        deployment=deployment,
-        endpoint=deployment.endpoint,
-        accelerator_group=deployment.accelerator_group,
-        trigger=trigger,
-        started_by=user,
-        spec=asked.to_json(),
-        spec_sha256=spec.fingerprint(asked),
-        load_hosts=asked.shard.count,
-        setup=spec.setup(benchmark),
-    )
+    with transaction.atomic():
+        return Run.objects.create(
+            benchmark=benchmark,
+            deployment=deployment,
+            endpoint=deployment.endpoint,
+            accelerator_group=deployment.accelerator_group,
+            trigger=trigger,
+            started_by=user,
+            spec=asked.to_json(),
+            spec_sha256=spec.fingerprint(asked),
+            load_hosts=asked.shard.count,
+            setup=spec.setup(benchmark),
+            reserved_usd=money.reserve(asked, confirmed),
+        )
 
 
 def claim(run_id: int, owner: str) -> Run | None:
@@ -112,6 +118,7 @@ def request_cancel(run_id: int) -> bool:
         status=Run.Status.CANCELLED,
         cancel_requested_at=Now(),
         ended_at=Now(),
+        settled_usd=Case(When(reserved_usd__isnull=False, then=Value(Decimal(0)))),
         valid=False,
         reason_code="cancelled",
         reason="Cancelled before it started; nothing was sent.",

@@ -3,7 +3,7 @@
 
 const THEMES = ["", "light", "dark"];
 const THEME_NAMES = { "": "as the system", light: "light", dark: "dark" };
-const GO = { o: "overview", r: "runs", c: "compare", e: "endpoints", b: "benchmarks" };
+const GO = { o: "overview", r: "runs", c: "compare", e: "endpoints", b: "benchmarks", t: "theory" };
 
 function showTheme(theme) {
   document.documentElement.dataset.theme = theme;

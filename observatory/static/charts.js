@@ -1,5 +1,6 @@
 // Draws every <figure data-chart="URL"> from its JSON {figure, columns, rows, note}. The theme gives text, grid and
-// hover colours; everything else is in the figure.
+// hover colours; everything else is in the figure. With data-follow the chart takes the page's query, and is drawn anew
+// when that changes.
 "use strict";
 
 const CONFIG = {
@@ -73,23 +74,29 @@ function follow(plot) {
 }
 
 function tell(plot, text) {
+  if (plot.data) Plotly.purge(plot);
+  plot.closest("figure").querySelector("details").hidden = true;
   plot.replaceChildren(Object.assign(document.createElement("p"), { className: "muted", textContent: text }));
 }
 
 async function draw(figure) {
   const plot = figure.querySelector(".plot");
+  const turn = (figure.turn = (figure.turn || 0) + 1);
   let chart;
   try {
-    const answer = await fetch(figure.dataset.chart, { headers: { Accept: "application/json" } });
+    const query = "follow" in figure.dataset ? location.search : "";
+    const answer = await fetch(figure.dataset.chart + query, { headers: { Accept: "application/json" } });
     chart = await answer.json();
   } catch {
     return void tell(plot, "The chart could not be loaded. Reload the page; the tables hold the same numbers.");
   }
+  if (turn !== figure.turn) return; // a later question was asked meanwhile
   if (!chart.figure) return void tell(plot, chart.note);
-  plot.replaceChildren();
+  const known = Boolean(plot.data);
+  if (!known) plot.replaceChildren();
   plot.style.minHeight = `${chart.figure.layout.height}px`;
-  await Plotly.newPlot(plot, chart.figure.data, withTheme(chart.figure.layout), CONFIG);
-  follow(plot);
+  await Plotly.react(plot, chart.figure.data, withTheme(chart.figure.layout), CONFIG);
+  if (!known) follow(plot);
   fillTable(figure, chart.columns, chart.rows);
   say(figure, chart.note);
 }
@@ -128,6 +135,9 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 });
 document.addEventListener("htmx:afterSettle", () => {
   for (const figure of document.querySelectorAll("[data-live]")) append(figure);
+});
+document.addEventListener("htmx:replacedInHistory", () => {
+  for (const figure of document.querySelectorAll("[data-follow]")) draw(figure);
 });
 document.addEventListener("DOMContentLoaded", async () => {
   await Promise.all([...document.querySelectorAll("[data-chart]")].map(draw));

@@ -120,12 +120,12 @@ def _errors(
 ) -> Calibration:
     ttft_ns, event_ns, lag_ns = list[int](), list[int](), list[int]()
     for exchange in finished:
-        answer = Answer(exchange, form(Dialect.OPENAI_CHAT), "")
-        stamps = answer.stamps_ns
+        said = Answer(exchange, form(Dialect.OPENAI_CHAT)).said
+        stamps = said.stamps_ns
         if not stamps:
             continue
-        arrival, first_sent = (int(part) for part in answer.texts[0].split())
-        sent = [first_sent, *(int(text) for text in answer.texts[1:])]
+        arrival, first_sent = (int(part) for part in said.texts[0].split())
+        sent = [first_sent, *(int(text) for text in said.texts[1:])]
         ttft_ns.append((stamps[0] - exchange.sent_ns) - (first_sent - arrival))
         event_ns += [stamp - truth for stamp, truth in zip(stamps, sent, strict=True)]
         lag_ns.append(exchange.sent_ns - exchange.due_ns - (exchange.connect_ns or 0))
@@ -143,13 +143,6 @@ def _errors(
 
 def _in_ms(values_ns: list[int]) -> dict[str, Any] | None:
     return distribution(np.array(values_ns, dtype=np.float64) / 1e6)
-
-
-def usual_error_ms(error: dict[str, Any] | None) -> float:
-    """What one in twenty stamps exceeds, or half of them where there are too few to say; 0 when nothing is known."""
-    if error is None:
-        return 0.0
-    return float(next(error[name] for name in ("p95", "p50", "mean") if error[name] is not None))
 
 
 # command line

@@ -11,13 +11,12 @@ from runners.load.exchange import Exchange
 from runners.load.outcomes import HELP, Outcome
 from runners.load.target import Requests
 from runners.load.transport import Destination
-from runners.load.workload import LengthFit, Prompts
+from runners.load.workload import Images, LengthFit, Prompts
 from runners.spec import Timeouts
 
 _SMALL_WORDS, _LARGE_WORDS = 16, 112
 _CHECK_OUTPUT_TOKENS = 2
-#: What to leave out, in this order, when a server refuses the request: each is a convenience that some do not know.
-_REFUSABLE = ("ignore_eos", "stream_options", "temperature")
+_REFUSED = (400, 422)
 
 
 class Unusable(Exception):
@@ -67,41 +66,48 @@ class Asker:
     timeouts: Timeouts
     on_tick: OnTick | None = None
 
-    def ask(self, requests: Requests, prompt: str) -> dict[str, Any]:
+    def ask(self, requests: Requests, prompt: str, model: str = "") -> dict[str, Any]:
         """The row of the answer."""
-        request = requests.build(prompt, _CHECK_OUTPUT_TOKENS)
-        exchange = exchange_once(self.destination, self.timeouts, request, _CHECK_OUTPUT_TOKENS, self.on_tick)
-        return Answer(exchange, requests.form, requests.model, secret=requests.key).row()
+        workload, form = requests.workload, requests.form
+        tokens = max(_CHECK_OUTPUT_TOKENS, form.least_output_tokens)
+        request = requests.build(prompt, tokens, model=model, images=Images(workload.images, "check", 0).of(0))
+        exchange = exchange_once(self.destination, self.timeouts, request, tokens, self.on_tick)
+        exchange.model = model or requests.models[0]
+        return Answer(exchange, form, streams=requests.streams, secret=requests.key).row()
 
 
 def check(asker: Asker, requests: Requests, salt: str) -> Checked:
-    """Sends a few short requests. Raises Unusable."""
+    """Sends a few short requests, at least one to every model. Raises Unusable."""
     small = Prompts(0, f"{salt}/check", _SMALL_WORDS).prompt(0)
     requests, row = _accepted(asker, requests, small)
     if row["outcome"] != Outcome.OK:
         raise Unusable(row["outcome"], explain(row))
+    for model in requests.models[1:]:
+        other = asker.ask(requests, small, model)
+        if other["outcome"] != Outcome.OK:
+            raise Unusable(other["outcome"], f"{model}: {explain(other)}")
     return Checked(requests, _length_fit(asker, requests, row, salt), row)
 
 
 def _accepted(asker: Asker, requests: Requests, prompt: str) -> tuple[Requests, dict[str, Any]]:
     """The first form of the request that is not refused with 400 or 422, and its row; else the full form's refusal."""
     first = asker.ask(requests, prompt)
-    if first["http_status"] not in (400, 422):
+    if first["http_status"] not in _REFUSED:
         return requests, first
     for candidate in _simpler(requests):
         row = asker.ask(candidate, prompt)
-        if row["http_status"] not in (400, 422):
+        if row["http_status"] not in _REFUSED:
             return candidate, row
     return requests, first
 
 
 def _simpler(requests: Requests) -> Sequence[Requests]:
-    """Forms with ever fewer optional fields, under the old and the new name of the output limit."""
-    omits = [frozenset(_REFUSABLE[:count]) for count in range(1, len(_REFUSABLE) + 1)]
+    """Forms with ever fewer of the dialect's optional fields, under the old and the new name where it has two."""
+    optional = requests.form.optional
     return [
-        replace(requests, omit=omit, rename_max_tokens=rename)
-        for rename in ((False, True) if "chat" in requests.dialect else (False,))
-        for omit in omits
+        replace(requests, omit=frozenset(optional[:count]), rename=rename)
+        for rename in ((False, True) if requests.form.renamed else (False,))
+        for count in range(1, len(optional) + 1)
     ]
 
 

@@ -7,13 +7,14 @@ One thread, one epoll. While requests are in flight the loop only sends, receive
 import select
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic_ns
 
 from runners.load.arrivals import Pacing
 from runners.load.clock import Alarm, KernelClock
 from runners.load.exchange import Exchange
 from runners.load.framing import ProtocolError, Response, TooManyBytes
-from runners.load.outcomes import FATAL, Outcome
+from runners.load.outcomes import FATAL, UNREACHABLE, Outcome
 from runners.load.transport import Connection, Destination, Progress, TransportError
 from runners.spec import Timeouts
 
@@ -21,16 +22,20 @@ _ONLY_READABLE = select.EPOLLIN
 _READABLE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLERR | select.EPOLLHUP
 _SCAN_EVERY_NS = 50_000_000
 _MAX_WAITING = 2_048
+_MAX_WAITING_BYTES = 16_000_000
 _DELAYS_KEPT = 65_536
 _IDLE_WAIT_S = 0.05
 _REFUSALS_BEFORE_GIVING_UP = 20
 
 
 class Engine:
-    """Drives one destination. Use one per run; ``drive`` once per stage."""
+    """Drives one destination. Use one per run; ``drive`` once per stage. Set ``resend`` to False where each request
+    costs money: one whose kept connection died is then not sent again.
+    """
 
     def __init__(self, destination: Destination, timeouts: Timeouts, on_finished: Callable[[Exchange], None]) -> None:
         self.clock = KernelClock()
+        self.resend = True
         self.stop_reason = ""
         self.in_flight = 0
         self.read_delays_ns: deque[int] = deque(maxlen=_DELAYS_KEPT)
@@ -44,6 +49,7 @@ class Engine:
         self._connections: dict[int, Connection] = {}
         self._idle: list[Connection] = []
         self._finished: deque[Exchange] = deque()
+        self._waiting_bytes = 0
         self._refusals = 0
         self._next_scan_ns = 0
 
@@ -67,7 +73,7 @@ class Engine:
         self.read_delays_ns.clear()
         self._loop(pacing, next_exchange, round(drain_s * 1e9), on_tick)
         while self._finished:
-            self._on_finished(self._finished.popleft())
+            self._hand_over()
 
     def close(self) -> None:
         for connection in list(self._connections.values()):
@@ -126,9 +132,14 @@ class Engine:
                 self._read(connection)
             else:
                 self._serve(connection, mask)
-        if waiting and (not events or waiting > _MAX_WAITING):
-            self._on_finished(self._finished.popleft())
+        if waiting and (not events or waiting > _MAX_WAITING or self._waiting_bytes > _MAX_WAITING_BYTES):
+            self._hand_over()
         return monotonic_ns() if events or waiting else now
+
+    def _hand_over(self) -> None:
+        exchange = self._finished.popleft()
+        self._waiting_bytes -= exchange.response.bytes_in
+        self._on_finished(exchange)
 
     def _serve(self, connection: Connection, mask: int) -> None:
         if not connection.open:
@@ -171,14 +182,18 @@ class Engine:
             if exchange is not None:
                 self._end(exchange, error.outcome, error.detail)
             return
-        if progress is Progress.MOVED:  # closing the old descriptor took it out of epoll
-            self._connections.pop(fd, None)
-            self._watch_new(connection)
+        if progress is Progress.MOVED:
+            self._moved(connection, fd)
         elif progress is Progress.READY and exchange is not None:
             exchange.connect_ns = (exchange.connect_ns or 0) + monotonic_ns() - connection.started_ns
             self._attach(connection, exchange)
         else:
             self._watch(connection)
+
+    def _moved(self, connection: Connection, old_fd: int) -> None:
+        """Another address, another descriptor; closing the old one took it out of epoll."""
+        self._connections.pop(old_fd, None)
+        self._watch_new(connection)
 
     def _watch_new(self, connection: Connection) -> None:
         self._connections[connection.fd] = connection
@@ -187,6 +202,7 @@ class Engine:
     def _attach(self, connection: Connection, exchange: Exchange) -> None:
         connection.exchange = exchange
         exchange.connection = connection
+        exchange.address = connection.address
         exchange.unsent = memoryview(exchange.request)
         if not exchange.sent_ns:
             exchange.sent_ns = exchange.last_read_ns = monotonic_ns()
@@ -259,7 +275,7 @@ class Engine:
     def _closed(self, connection: Connection, exchange: Exchange) -> None:
         response = exchange.response
         if not response.reads:
-            if connection.reused and not exchange.retried:
+            if self._may_resend(connection, exchange):
                 self._retry(connection, exchange)
                 return
             self._finish(
@@ -281,12 +297,15 @@ class Engine:
     def _broken(self, connection: Connection, exchange: Exchange | None, error: Exception) -> None:
         if exchange is None:
             self._drop(connection)
-        elif not exchange.response.reads and connection.reused and not exchange.retried:
+        elif not exchange.response.reads and self._may_resend(connection, exchange):
             self._retry(connection, exchange)
         elif isinstance(error, TransportError):
             self._finish(connection, exchange, error.outcome, error.detail)
         else:
             self._finish(connection, exchange, Outcome.RESET, "the connection was reset")
+
+    def _may_resend(self, connection: Connection, exchange: Exchange) -> bool:
+        return self.resend and connection.reused and not exchange.retried
 
     def _retry(self, connection: Connection, exchange: Exchange) -> None:
         """A kept connection died before any byte of the answer: once more on a fresh one; the clock goes on."""
@@ -310,10 +329,11 @@ class Engine:
         exchange.connection = None
         self.in_flight -= 1
         self._finished.append(exchange)
+        self._waiting_bytes += exchange.response.bytes_in
         self._give_up_when_pointless(exchange)
 
     def _give_up_when_pointless(self, exchange: Exchange) -> None:
-        unreachable = exchange.outcome in (Outcome.CONNECT_REFUSED, Outcome.CONNECT_FAILED)
+        unreachable = exchange.outcome in UNREACHABLE
         self._refusals = self._refusals + 1 if unreachable else 0
         status = exchange.response.status
         if exchange.outcome in FATAL or exchange.outcome is Outcome.CLIENT_SATURATED:
@@ -325,7 +345,8 @@ class Engine:
 
     def _drop(self, connection: Connection) -> None:
         if self._connections.pop(connection.fd, None) is not None:
-            self._epoll.unregister(connection.fd)
+            with suppress(OSError):  # an address that failed has closed it already
+                self._epoll.unregister(connection.fd)
         if connection in self._idle:
             self._idle.remove(connection)
         connection.close()
@@ -342,16 +363,28 @@ class Engine:
             if exchange is None:
                 continue
             if not connection.open:
-                if now - connection.started_ns > limits.connect_s * 1e9:
-                    self._finish(
-                        connection, exchange, Outcome.TIMEOUT_CONNECT, f"no connection in {limits.connect_s:g} s"
-                    )
+                self._check_connecting(connection, exchange, now)
             elif now - exchange.sent_ns > limits.total_s * 1e9:
                 self._finish(connection, exchange, Outcome.TIMEOUT_TOTAL, f"not done in {limits.total_s:g} s")
             elif not exchange.response.reads:
                 self._check_first_byte(connection, exchange, now)
             elif now - exchange.last_read_ns > limits.idle_s * 1e9:
                 self._finish(connection, exchange, Outcome.TIMEOUT_IDLE, f"silent for {limits.idle_s:g} s")
+
+    def _check_connecting(self, connection: Connection, exchange: Exchange, now: int) -> None:
+        """Each address gets its share of the connect limit, so that one that swallows packets does not take all."""
+        limit_s, fd = self._timeouts.connect_s, connection.fd
+        share_ns = limit_s * 1e9 / len(self._destination.addresses)
+        if now - connection.started_ns > limit_s * 1e9:
+            self._finish(connection, exchange, Outcome.TIMEOUT_CONNECT, f"no connection in {limit_s:g} s")
+        elif connection.has_another_address and now - connection.tried_ns > share_ns:
+            try:
+                connection.move()
+            except TransportError as error:
+                self._connections.pop(fd, None)
+                self._end(exchange, error.outcome, error.detail)
+                return
+            self._moved(connection, fd)
 
     def _check_first_byte(self, connection: Connection, exchange: Exchange, now: int) -> None:
         limit_s = self._timeouts.first_byte_s

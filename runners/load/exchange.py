@@ -8,6 +8,7 @@ class Exchange:
     """Stamps are CLOCK_MONOTONIC nanoseconds; 0 means not yet. ``outcome`` stays None until the transport decides."""
 
     __slots__ = (
+        "address",
         "asked_input_tokens",
         "asked_output_tokens",
         "connect_ns",
@@ -17,6 +18,7 @@ class Exchange:
         "end_ns",
         "index",
         "last_read_ns",
+        "model",
         "outcome",
         "ready_ns",
         "request",
@@ -34,12 +36,15 @@ class Exchange:
         *,
         stage: int = 0,
         index: int = 0,
+        model: str = "",
         asked_input_tokens: int = 0,
         asked_output_tokens: int = 0,
     ) -> None:
         self.request = request
         self.stage = stage
         self.index = index
+        self.model = model
+        self.address = ""
         self.asked_input_tokens = asked_input_tokens
         self.asked_output_tokens = asked_output_tokens
         self.warmup = False

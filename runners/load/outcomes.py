@@ -13,6 +13,7 @@ class Outcome(StrEnum):
     TIMEOUT_IDLE = "timeout_idle"
     TIMEOUT_TOTAL = "timeout_total"
     TIMEOUT_WRITE = "timeout_write"
+    PROXY_ERROR = "proxy_error"
     TLS_ERROR = "tls_error"
     HTTP_ERROR = "http_error"
     AUTH_ERROR = "auth_error"
@@ -45,6 +46,7 @@ HELP: dict[Outcome, str] = {
     Outcome.TIMEOUT_IDLE: "The stream began, then fell silent for longer than the idle limit.",
     Outcome.TIMEOUT_TOTAL: "The request took longer than the total limit.",
     Outcome.TIMEOUT_WRITE: "The server did not take the request's bytes in time.",
+    Outcome.PROXY_ERROR: "The configured proxy gave no way to the endpoint, which was not asked: see the detail.",
     Outcome.TLS_ERROR: "The TLS connection could not be made: see the detail for which check failed.",
     Outcome.HTTP_ERROR: "The server answered with an error status.",
     Outcome.AUTH_ERROR: "401 or 403: the API key is missing or not accepted.",
@@ -69,3 +71,6 @@ HELP: dict[Outcome, str] = {
 
 #: Ends that make every further request pointless: the stage stops at once.
 FATAL = frozenset({Outcome.AUTH_ERROR, Outcome.QUOTA_ERROR, Outcome.POLICY_BLOCKED, Outcome.DNS_ERROR})
+
+#: Ends that many in a row make a stage pointless: the endpoint is not there.
+UNREACHABLE = frozenset({Outcome.CONNECT_REFUSED, Outcome.CONNECT_FAILED, Outcome.PROXY_ERROR})

@@ -14,6 +14,8 @@ SCHEMA = pa.schema(
         ("index", pa.int32()),
         ("shard", pa.int16()),  # which of several load processes sent it; null in a run that was not split
         ("warmup", pa.bool_()),
+        ("model", pa.string()),  # the model or adapter that the request named
+        ("address", pa.string()),  # the one that was connected to; that of the proxy, where one is configured
         ("due_ns", pa.int64()),
         ("ready_ns", pa.int64()),
         ("sent_ns", pa.int64()),
@@ -31,15 +33,17 @@ SCHEMA = pa.schema(
         ("finish_reason", pa.string()),
         ("response_model", pa.string()),
         ("asked_input_tokens", pa.int32()),
-        ("asked_output_tokens", pa.int32()),
+        ("asked_output_tokens", pa.int32()),  # of all choices together
         ("input_tokens", pa.int32()),
         ("cached_tokens", pa.int32()),
         ("output_tokens", pa.int32()),
         ("reasoning_tokens", pa.int32()),
+        ("counted_tokens", pa.int32()),  # by the tokenizer, where one was given; beside the server's count
         ("token_source", pa.string()),  # usage | tokenizer | unknown
         ("events", pa.int32()),
         ("event_offsets_ns", pa.list_(pa.int64())),  # token events, relative to sent_ns; equal values: same read
         ("event_tokens", pa.list_(pa.int32())),  # tokens of each, only where the server tells them
+        ("event_choices", pa.list_(pa.int16())),  # the choice of each; null when there was but one
         ("bytes_in", pa.int64()),
         ("retried", pa.bool_()),
         ("server_prompt_ms", pa.float64()),  # the server's own timings, where it tells them

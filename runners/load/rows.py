@@ -20,7 +20,7 @@ _MULTI_TOKEN = 1.1
 
 @dataclass(frozen=True)
 class Window:
-    """``steady``: at load and still sending. ``whole``: from the first send to the last end."""
+    """``steady``: under the asked load. ``whole``: from the first send to the last end."""
 
     kind: str
     start_ns: int
@@ -36,11 +36,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Between consecutive token events: seconds are milliseconds here, ``clusters`` number the request."""
+    """Between consecutive token events, in milliseconds; each with the number of its request."""
 
     event_ms: Floats
+    event_clusters: Ints
     token_ms: Floats
-    clusters: Ints
+    token_clusters: Ints
     same_read_share: float | None
 
 
@@ -87,18 +88,57 @@ class StageRows:
         return (last[rows] - first[rows]) / 1e6, rows
 
     @cached_property
-    def first_event_tokens(self) -> Ints:
-        """Tokens of each request's first token event; 1 where the server does not tell."""
-        lists = self.table.column("event_tokens").to_pylist()
-        return np.array([tokens[0] if tokens else 1 for tokens in lists], dtype=np.int64)
+    def first_tokens(self) -> Floats:
+        """Tokens that came with the first read of each choice's stream, added up; an event counts as one token unless
+        the server tells, or sends clearly more tokens than events."""
+        rows, stamps, tokens = self.token_events
+        order, inner = self._timelines
+        if not len(rows):
+            return np.ones(len(self.table))
+        begins = np.concatenate(([True], ~inner))
+        timeline = np.cumsum(begins) - 1
+        with_first = stamps[order] == stamps[order][begins][timeline]
+        counted = np.where(tokens > _MULTI_TOKEN, tokens, 1.0)[order] * with_first
+        return np.asarray(np.bincount(rows[order], weights=counted, minlength=len(self.table)), dtype=np.float64)
 
     @cached_property
     def tpot_ms(self) -> tuple[Floats, Ints]:
-        """(last token - first token) / (tokens - tokens of the first event), and row numbers; missing below one."""
-        span_ms, rows = self.between_ms("first_token_ns", "last_token_ns")
-        after_first = self.ints("output_tokens")[rows] - self.first_event_tokens[rows]
+        """Time that tokens after the first read took, per token, and row numbers; missing below one such token.
+
+        (last token - first token) / (tokens - tokens that came with the first). With several choices the times of all
+        are added up, and so are their tokens.
+        """
+        _, rows = self.between_ms("first_token_ns", "last_token_ns")
+        span_ms = self.decode_ms[rows]
+        after_first = self.ints("output_tokens")[rows] - self.first_tokens[rows]
         known = after_first >= 1
         return span_ms[known] / after_first[known], rows[known]
+
+    @cached_property
+    def decode_ms(self) -> Floats:
+        """From the first token to the last of each request, added up over its choices."""
+        spans = (self.ints("last_token_ns") - self.ints("first_token_ns")) / 1e6
+        if self.table.column("event_choices").null_count < len(self.table):
+            rows, stamps, _ = self.token_events
+            order, inner = self._timelines
+            gaps_ms = np.diff(stamps[order])[inner] / 1e6
+            summed = np.bincount(rows[order][1:][inner], weights=gaps_ms, minlength=len(self.table))
+            several = np.asarray(pc.is_valid(self.table.column("event_choices")).to_numpy(), dtype=np.bool_)
+            spans = np.where(several, summed, spans)
+        return np.asarray(spans, dtype=np.float64)
+
+    @cached_property
+    def _timelines(self) -> tuple[Ints, Bools]:
+        """Token events in the order of request, choice, time; and for each but the first, whether it follows another
+        of the same choice."""
+        rows, stamps, _ = self.token_events
+        choices = np.zeros(len(rows), dtype=np.int64)
+        column = self.table.column("event_choices").combine_chunks()
+        has_choices = np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), dtype=np.bool_)
+        choices[has_choices[rows]] = pc.list_flatten(column).to_numpy(zero_copy_only=False)
+        order = np.lexsort((stamps, choices, rows)) if has_choices.any() else np.arange(len(rows))
+        same = (np.diff(rows[order]) == 0) & (np.diff(choices[order]) == 0)
+        return order, same
 
     @cached_property
     def token_events(self) -> tuple[Ints, Ints, Floats]:
@@ -124,71 +164,79 @@ class StageRows:
         return float(tokens[inside].sum() + np.maximum(self.ints("output_tokens")[whole], 0).sum())
 
     def input_tokens_in(self, window: Window) -> float:
+        """Prompt tokens of ok requests, by the share of their time to the first token inside the window."""
         first = self.ints("first_token_ns")
         first = np.where(first == MISSING, self.ints("last_token_ns"), first)
-        inside = self.ok & window.holds(first)
-        return float(np.maximum(self.ints("input_tokens")[inside], 0).sum())
+        share = self._share_in(window, first)
+        return float((np.maximum(self.ints("input_tokens"), 0) * share)[self.ok].sum())
 
-    def ended_in(self, window: Window) -> Bools:
-        return self.ok & window.holds(self.end_ns)
+    def served_in(self, window: Window) -> Floats:
+        """Row by row: the share of an ok request's time from send to end that lies inside the window; 0 for others.
+
+        A request at the window's edge counts in part, so that a rate does not depend on which side of the edge a
+        batch of answers happens to end.
+        """
+        return np.where(self.ok, self._share_in(window, self.end_ns), 0.0)
+
+    def _share_in(self, window: Window, until_ns: Ints) -> Floats:
+        known = (self.sent_ns != MISSING) & (until_ns != MISSING)
+        inside = np.minimum(until_ns, window.end_ns) - np.maximum(self.sent_ns, window.start_ns)
+        return np.where(known, np.clip(inside / np.maximum(until_ns - self.sent_ns, 1), 0.0, 1.0), 0.0)
 
     @cached_property
     def gaps(self) -> Gaps:
-        """Gaps of good requests. An event of k tokens is one event gap and k token gaps of a k-th each."""
+        """Gaps of good requests, within one choice. An event of k tokens is one event gap and k token gaps of a k-th
+        each."""
         rows, stamps, tokens = self.token_events
-        keep = self.good[rows]
-        rows, stamps, tokens = rows[keep], stamps[keep], tokens[keep]
-        inner = rows[1:] == rows[:-1]
-        event_ms, clusters = (np.diff(stamps) / 1e6)[inner], rows[1:][inner]
-        per_event = tokens[1:][inner]
+        order, inner = self._timelines
+        inner = inner & self.good[rows[order][1:]]
+        event_ms = (np.diff(stamps[order]) / 1e6)[inner]
+        clusters, per_event = rows[order][1:][inner], tokens[order][1:][inner]
         many = per_event > _MULTI_TOKEN
         token_ms = np.where(many, event_ms / np.where(many, per_event, 1.0), event_ms)
         repeats = np.where(many, np.maximum(np.rint(per_event), 1), 1).astype(np.int64)
         same = float((event_ms == 0).mean()) if len(event_ms) else None
-        return Gaps(event_ms, np.repeat(token_ms, repeats), np.repeat(clusters, repeats), same)
-
-    @cached_property
-    def event_clusters(self) -> Ints:
-        rows = self.token_events[0]
-        rows = rows[self.good[rows]]
-        return np.asarray(rows[1:][rows[1:] == rows[:-1]], dtype=np.int64)
+        return Gaps(event_ms, clusters, np.repeat(token_ms, repeats), np.repeat(clusters, repeats), same)
 
     # the window
 
     def window(self, target: int | None) -> Window | None:
         """The steady window where there is one long enough, else the whole stage; None when nothing was sent.
 
-        ``target``: the concurrency of a closed loop, None for an open one. Steady: from when the target was first in
-        flight after the warm-up until the last send, of the shard whose last send came first where there are several;
-        it must be twice the median latency or longer and hold an end.
+        ``target``: the concurrency of a closed loop, None for an open one. Steady begins after the warm-up, in a closed
+        loop when the target is first in flight, in an open one when the load has lasted for as long as 95 % of the
+        requests take. It ends when a request ends and no other takes its place any more, in an open loop with the last
+        send. It must be twice the median latency or longer and hold an end.
         """
         was_sent = self.measured & (self.sent_ns != MISSING)
         sent = self.sent_ns[was_sent]
         if not len(sent):
             return None
         whole = Window("whole", int(sent.min()), int(max(self.end_ns[self.measured].max(), sent.max())))
-        reached = self._reached_ns(int(sent.min()), target)
         latencies_ms, _ = self.between_ms("sent_ns", "end_ns")
-        if reached is None or not len(latencies_ms):
+        if not len(latencies_ms):
             return whole
-        shards = self.ints("shard")[was_sent]
-        last_sent = min(int(sent[shards == shard].max()) for shard in np.unique(shards))
-        steady = Window("steady", reached, last_sent)
+        steady = self._open_window(sent, latencies_ms) if target is None else self._closed_window(sent, target)
+        if steady is None:
+            return whole
         long_enough = steady.seconds >= 2 * float(np.median(latencies_ms)) / 1e3
-        return steady if long_enough and self.ended_in(steady).any() else whole
+        return steady if long_enough and (self.ok & steady.holds(self.end_ns)).any() else whole
 
-    def _reached_ns(self, first_sent_ns: int, target: int | None) -> int | None:
-        if target is None:
-            return first_sent_ns
+    def _open_window(self, measured_sent: Ints, latencies_ms: Floats) -> Window:
+        began_ns = int(self.sent_ns[self.sent_ns != MISSING].min())
+        settled_ns = began_ns + round(float(np.percentile(latencies_ms, 95)) * 1e6)
+        return Window("steady", max(int(measured_sent.min()), settled_ns), int(measured_sent.max()))
+
+    def _closed_window(self, measured_sent: Ints, target: int) -> Window | None:
         was_sent = self.sent_ns != MISSING
         times = np.concatenate((self.sent_ns[was_sent], self.end_ns[was_sent]))
         steps = np.concatenate((np.ones(was_sent.sum()), -np.ones(was_sent.sum())))
         order = np.lexsort((steps, times))
-        in_flight = np.cumsum(steps[order])
-        reached = np.flatnonzero((in_flight >= target) & (times[order] >= first_sent_ns))
-        if len(reached):
-            return int(times[order][reached[0]])
-        return None
+        times, in_flight = times[order], np.cumsum(steps[order])
+        at_target = np.flatnonzero((in_flight >= target) & (times >= measured_sent.min()))
+        if not len(at_target):
+            return None
+        return Window("steady", int(times[at_target[0]]), int(times[at_target[-1] + 1]))
 
     def concurrency_in(self, window: Window) -> float:
         """Sum of the time that requests were in flight inside the window / the window."""

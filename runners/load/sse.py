@@ -4,7 +4,7 @@ Lines end at CR, LF or CRLF and nowhere else (U+2028 and U+0085 are text). Every
 which its closing blank line arrived. Grammar: WHATWG HTML, "9.2.6 Interpreting an event stream".
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 
@@ -17,6 +17,20 @@ class Event(NamedTuple):
     name: bytes
     data: bytes
     read: int
+
+
+class StreamDecoder(Protocol):
+    """Turns the bytes of a body into events, whatever the pieces in which they come."""
+
+    @property
+    def idle(self) -> bool:
+        """True between events: nothing of the next one has come yet."""
+
+    def feed(self, piece: bytes, read: int) -> list[Event]:
+        """The events that this piece completes. Raises EventTooLarge."""
+
+    def tail(self) -> Event | None:
+        """What stands at the end without its closing line."""
 
 
 class Decoder:

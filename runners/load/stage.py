@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from runners.load.answer import Answer, CountTokens
+from runners.load.answer import Answer
 from runners.load.arrivals import ClosedLoop, OpenLoop, schedule_ns
 from runners.load.calibrate import Calibration
 from runners.load.engine import Engine
@@ -19,7 +19,8 @@ from runners.load.records import Spool
 from runners.load.shares import Share
 from runners.load.summary import Client
 from runners.load.target import Requests
-from runners.load.workload import LengthFit, Prompts
+from runners.load.transcript import CountTokens
+from runners.load.workload import Images, LengthFit, Models, Prompts
 from runners.spec import Arrivals, RunSpec
 
 _BUILD_AHEAD = 64
@@ -43,12 +44,13 @@ class Supply:
     """Requests built before they are due, so that building never delays a send."""
 
     def __init__(self, requests: Requests, spec: RunSpec, fit: LengthFit, stage: int) -> None:
+        workload, salt = spec.workload, f"{spec.salt}/stage{stage}"
         self._requests = requests
-        self._prompts = Prompts(
-            spec.workload.seed, f"{spec.salt}/stage{stage}", fit.words_for(spec.workload.input_tokens)
-        )
+        self._prompts = Prompts(workload.seed, salt, fit.words_for(workload.input_tokens))
+        self._models = Models(workload.models, workload.seed, salt)
+        self._images = Images(workload.images, salt, workload.seed)
         self._share = Share.of(spec, spec.load.levels[stage])
-        self._workload = spec.workload
+        self._workload = workload
         self._stage = stage
         self._ready: deque[Exchange] = deque()
         self._built = 0
@@ -63,13 +65,18 @@ class Supply:
     def _build(self) -> Exchange:
         index = self._share.number(self._built)
         self._built += 1
-        request = self._requests.build(self._prompts.prompt(index), self._workload.output_tokens)
+        requests, workload = self._requests, self._workload
+        model = self._models.pick(index)
+        request = requests.build(
+            self._prompts.prompt(index), workload.output_tokens, model=model, images=self._images.of(index)
+        )
         return Exchange(
             request,
             stage=self._stage,
             index=index,
-            asked_input_tokens=self._workload.input_tokens,
-            asked_output_tokens=self._workload.output_tokens,
+            model=model or requests.models[0],
+            asked_input_tokens=workload.input_tokens,
+            asked_output_tokens=workload.output_tokens * workload.choices if requests.form.generates else 0,
         )
 
 
@@ -91,7 +98,11 @@ class Recorder:
     def take(self, exchange: Exchange) -> None:
         requests = self._requests
         row = Answer(
-            exchange, requests.form, requests.model, count_tokens=self._count_tokens, secret=requests.key
+            exchange,
+            requests.form,
+            streams=requests.streams,
+            count_tokens=self._count_tokens,
+            secret=requests.key,
         ).row()
         self._count(row)
         self.append(row)

@@ -1,6 +1,6 @@
 """Exact percentiles and intervals of means."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,3 +79,20 @@ def rate(
         "n": n,
         "mark": str(mark),
     }
+
+
+class Usual(NamedTuple):
+    """What so large a share of the values reaches or exceeds."""
+
+    share: str
+    ms: float
+
+
+def usual(error_ms: dict[str, Any] | None) -> Usual | None:
+    """The highest of p95 and p50 that the sample supports: one hiccup among a few values says nothing; None below."""
+    if error_ms is None:
+        return None
+    for name, share in (("p95", "5 %"), ("p50", "half")):
+        if error_ms[name] is not None:
+            return Usual(share, float(error_ms[name]))
+    return None

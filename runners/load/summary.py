@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runners.load.calibrate import Calibration, usual_error_ms
+from runners.load.calibrate import Calibration
+from runners.load.flags import flag_reasons
 from runners.load.outcomes import HELP, Outcome
 from runners.load.rows import MISSING, Bools, StageRows, Window
 from runners.load.shares import Share
-from runners.load.statistics import Floats, distribution, rate
-from runners.metrics import DEFINITIONS_VERSION, Mark
+from runners.load.statistics import Floats, distribution, rate, usual
+from runners.metrics import BY_KEY, DEFINITIONS_VERSION, Mark
 from runners.server.summary import reasons as server_reasons
 from runners.spec import Arrivals, RunSpec
 
@@ -25,6 +26,7 @@ ServerOf = Callable[[StageRows, int, Window | None], dict[str, Any] | None]
 _MAX_FAILURE_SHARE = 0.05
 _INPUT_TOLERANCE = 0.02
 _BUSY_LIMIT = 0.9
+_BUSY_MIN_S = 1.0
 _LAG_FLOOR_MS = 10.0
 _LAG_SHARE_OF_TTFT = 0.1
 _SAME_READ_LIMIT = 0.5
@@ -68,8 +70,10 @@ def summarise_stage(
     counts = _counts(rows)
     ledger = ledger_of(window) if ledger_of and window else None
     metrics = _metrics(rows, window, spec, counts, ledger)
+    flags = _flags(rows)
     server = server_of(rows, index, window) if server_of else None
-    reasons = _reasons(rows, window, spec, counts, metrics, client) + server_reasons(server)
+    reasons = _reasons(rows, window, spec, counts, metrics, client) + flag_reasons(flags, counts["ok"])
+    reasons += server_reasons(server)
     return {
         "index": index,
         "load": {"kind": "concurrency" if closed else "rate", "value": level},
@@ -77,7 +81,7 @@ def summarise_stage(
         "reasons": reasons,
         **counts,
         "failures": _failures(rows),
-        "flags": _flags(rows),
+        "flags": flags,
         "window": {**asdict(window), "seconds": window.seconds} if window else None,
         "metrics": {key: value for key, value in metrics.items() if value is not None},
         "energy": ledger,
@@ -165,12 +169,23 @@ def _metrics(
     if window is None or window.seconds <= 0:
         return metrics
     metrics |= _rates(rows, window, spec, counts)
-    served = int(rows.ended_in(window).sum())
-    output = rows.output_tokens_in(window)
-    total = output + rows.input_tokens_in(window)
+    served = float(rows.served_in(window).sum())
+    output, total = _tokens_in(rows, window)
     metrics |= _energy(ledger, window, served, output, total)
     metrics |= _money(spec, window, served, output, total)
     return metrics
+
+
+def _tokens_in(rows: StageRows, window: Window) -> tuple[float | None, float | None]:
+    """(output, total) tokens of the window; None unless every answer came with its count."""
+    output = rows.output_tokens_in(window) if _all_known(rows, "output_tokens") else None
+    input_ = rows.input_tokens_in(window) if _all_known(rows, "input_tokens") else None
+    return output, output + input_ if output is not None and input_ is not None else None
+
+
+def _all_known(rows: StageRows, name: str) -> bool:
+    counts = rows.ints(name)[rows.ok]
+    return bool(len(counts)) and bool((counts != MISSING).all())
 
 
 def _latencies(rows: StageRows) -> dict[str, Any]:
@@ -186,8 +201,8 @@ def _latencies(rows: StageRows) -> dict[str, Any]:
         "ttft_ms": distribution(ttft_ms),
         "ttft_from_schedule_ms": distribution(scheduled_ms),
         "tpot_ms": distribution(tpot_ms),
-        "itl_ms": distribution(gaps.token_ms, clusters=gaps.clusters) if observable else None,
-        "event_gap_ms": distribution(gaps.event_ms, clusters=rows.event_clusters) if observable else None,
+        "itl_ms": distribution(gaps.token_ms, clusters=gaps.token_clusters) if observable else None,
+        "event_gap_ms": distribution(gaps.event_ms, clusters=gaps.event_clusters) if observable else None,
         "e2e_ms": distribution(e2e_ms),
         "interactivity_tokens_per_s": distribution(1e3 / tpot_ms[tpot_ms > 0]),
         "input_tokens": distribution(_known(rows, "input_tokens")),
@@ -204,26 +219,27 @@ def _known(rows: StageRows, name: str) -> Floats:
 
 def _rates(rows: StageRows, window: Window, spec: RunSpec, counts: dict[str, int]) -> dict[str, Any]:
     seconds = window.seconds
-    served = rows.ended_in(window)
-    output_known = bool((rows.ints("output_tokens")[rows.good] != MISSING).any())
-    input_known = bool((rows.ints("input_tokens")[rows.good] != MISSING).any())
-    output = rows.output_tokens_in(window) / seconds if output_known else None
-    input_ = rows.input_tokens_in(window) / seconds if input_known else None
-    n = int(served.sum())
+    served = rows.served_in(window)
+    n = int((served > 0).sum())
+    output, total = _tokens_in(rows, window)
     planned = counts["planned"]
     result = {
-        "request_per_s": rate(n / seconds, n),
-        "output_tokens_per_s": rate(output, n),
-        "input_tokens_per_s": rate(input_, n),
-        "total_tokens_per_s": rate(output + input_, n) if output is not None and input_ is not None else None,
+        "request_per_s": rate(float(served.sum()) / seconds, n),
+        "output_tokens_per_s": rate(_per(output, seconds), n),
+        "input_tokens_per_s": rate(_per(None if total is None or output is None else total - output, seconds), n),
+        "total_tokens_per_s": rate(_per(total, seconds), n),
         "success_share": rate(100 * counts["ok"] / planned, planned) if planned else None,
         "achieved_concurrency": rate(rows.concurrency_in(window), n),
     }
     if spec.slo.bounds() and planned:
         met = meets_slo(rows, spec.slo.bounds())
-        result["goodput_per_s"] = rate(float((served & met).sum()) / seconds, n)
+        result["goodput_per_s"] = rate(float((served * met).sum()) / seconds, n)
         result["goodput_share"] = rate(100 * float((rows.good & met).sum()) / planned, planned)
     return result
+
+
+def _per(amount: float | None, seconds: float) -> float | None:
+    return None if amount is None else amount / seconds
 
 
 def meets_slo(rows: StageRows, bounds: Mapping[str, float]) -> Bools:
@@ -233,7 +249,7 @@ def meets_slo(rows: StageRows, bounds: Mapping[str, float]) -> Bools:
         values = np.full(len(met), np.inf)
         if name == "tpot_ms":
             ms, at = rows.tpot_ms
-            one_token = rows.ok & (rows.ints("output_tokens") <= rows.first_event_tokens)
+            one_token = rows.ok & (rows.ints("output_tokens") == 1)
             values[one_token] = 0.0
         else:
             ms, at = rows.between_ms(
@@ -244,7 +260,9 @@ def meets_slo(rows: StageRows, bounds: Mapping[str, float]) -> Bools:
     return met
 
 
-def _energy(ledger: Ledger | None, window: Window, served: int, output: float, total: float) -> dict[str, Any]:
+def _energy(
+    ledger: Ledger | None, window: Window, served: float, output: float | None, total: float | None
+) -> dict[str, Any]:
     it_j = ledger.get("it_j") if ledger else None
     if ledger is None or it_j is None:
         return {}
@@ -254,12 +272,12 @@ def _energy(ledger: Ledger | None, window: Window, served: int, output: float, t
     high = sum(highs) if None not in highs else None
     mark = Mark(ledger["mark"])
 
-    def per(amount: float) -> dict[str, Any] | None:
-        if amount <= 0:
+    def per(amount: float | None) -> dict[str, Any] | None:
+        if not amount or amount <= 0:
             return None
         return rate(
             it_j / amount,
-            served,
+            round(served),
             low=None if low is None else low / amount,
             high=None if high is None else high / amount,
             mark=mark,
@@ -273,15 +291,16 @@ def _energy(ledger: Ledger | None, window: Window, served: int, output: float, t
     }
 
 
-def _money(spec: RunSpec, window: Window, served: int, output: float, total: float) -> dict[str, Any]:
+def _money(spec: RunSpec, window: Window, served: float, output: float | None, total: float | None) -> dict[str, Any]:
+    """A price with a source is taken as it is; one without is assumed."""
     if spec.account.usd_per_hour is None:
         return {}
     usd = spec.account.usd_per_hour * window.seconds / 3_600
-    mark = Mark.MEASURED if spec.account.price_source else Mark.ASSUMED
+    mark, n = Mark.MEASURED if spec.account.price_source else Mark.ASSUMED, round(served)
     return {
-        "usd_per_mtok_output": rate(usd / output * 1e6, served, mark=mark) if output else None,
-        "usd_per_mtok_total": rate(usd / total * 1e6, served, mark=mark) if total else None,
-        "usd_per_query": rate(usd / served, served, mark=mark) if served else None,
+        "usd_per_mtok_output": rate(usd / output * 1e6, n, mark=mark) if output else None,
+        "usd_per_mtok_total": rate(usd / total * 1e6, n, mark=mark) if total else None,
+        "usd_per_query": rate(usd / served, n, mark=mark) if served else None,
     }
 
 
@@ -289,7 +308,7 @@ def _cost(spec: RunSpec) -> dict[str, Any] | None:
     account = spec.account
     if account.usd_per_hour is None:
         return None
-    return {"usd_per_hour": account.usd_per_hour, "basis": "rent", "source": account.price_source or "entered by hand"}
+    return {"usd_per_hour": account.usd_per_hour, "basis": "rent", "source": account.price_source or "assumed"}
 
 
 # judgement
@@ -314,7 +333,16 @@ def _reasons(
     metrics: dict[str, Any],
     client: Client | None,
 ) -> list[dict[str, str]]:
-    reasons = _failure_reasons(rows, counts, client) + _client_reasons(rows, metrics, client)
+    reasons = _failure_reasons(rows, counts, client) + _client_reasons(rows, window, metrics, client)
+    if counts["ok"] and not _all_known(rows, "output_tokens"):
+        unknown = int((rows.ints("output_tokens")[rows.ok] == MISSING).sum())
+        reasons.append(
+            reason(
+                "tokens_unknown",
+                f"{unknown} of {int(rows.ok.sum())} answers came without a token count: rates, energy and cost per "
+                "token are left out; give a tokenizer.json to have them counted",
+            )
+        )
     if window and window.kind == "whole" and counts["ok"]:
         reasons.append(
             reason(
@@ -346,12 +374,21 @@ def _reasons(
 
 def _failure_reasons(rows: StageRows, counts: dict[str, int], client: Client | None) -> list[dict[str, str]]:
     planned, failed = counts["planned"], counts["failed"]
-    by_class = ", ".join(f"{name} {entry['count']}" for name, entry in _failures(rows).items())
+    unended = (Outcome.CANCELLED, Outcome.NOT_SENT)
+    by_class = ", ".join(f"{name} {entry['count']}" for name, entry in _failures(rows).items() if name not in unended)
     reasons = []
     if client and client.stop_reason and client.stop_reason not in ("interrupted", "cancelled"):
         words = HELP.get(Outcome(client.stop_reason), "") if client.stop_reason in set(Outcome) else ""
         reasons.append(reason("stopped", f"the stage was stopped: {client.stop_reason}. {words}".strip()))
-    if not counts["ok"]:
+    if not planned:
+        reasons.append(
+            reason(
+                "no_success",
+                "no request was sent after the warm-up: its requests held every slot until the stage ended; ask for a "
+                "duration longer than a request takes",
+            )
+        )
+    elif not counts["ok"]:
         reasons.append(
             reason("no_success", f"not one of {planned} planned requests ended well ({by_class or 'none sent'})")
         )
@@ -362,7 +399,9 @@ def _failure_reasons(rows: StageRows, counts: dict[str, int], client: Client | N
     return reasons
 
 
-def _client_reasons(rows: StageRows, metrics: dict[str, Any], client: Client | None) -> list[dict[str, str]]:
+def _client_reasons(
+    rows: StageRows, window: Window | None, metrics: dict[str, Any], client: Client | None
+) -> list[dict[str, str]]:
     reasons: list[dict[str, str]] = []
     if client is None:
         return reasons
@@ -370,12 +409,15 @@ def _client_reasons(rows: StageRows, metrics: dict[str, Any], client: Client | N
         reasons.append(reason("client_saturated", HELP[Outcome.CLIENT_SATURATED]))
     if client.capped:
         reasons.append(reason("client_capped", "max_in_flight was reached: requests waited at the client"))
-    if client.busy_share is not None and client.busy_share > _BUSY_LIMIT:
+    long_enough = window is not None and window.seconds >= _BUSY_MIN_S
+    if long_enough and client.busy_share is not None and client.busy_share > _BUSY_LIMIT:
         reasons.append(reason("client_busy", f"the load generator was busy {client.busy_share:.0%} of the time"))
     reasons += _calibration_reasons(metrics, client.calibration)
-    late_ms, ttft = _late_ms(rows), metrics.get("ttft_ms")
-    if ttft and late_ms > max(_LAG_FLOOR_MS, _LAG_SHARE_OF_TTFT * ttft["mean"]):
-        reasons.append(reason("client_lag", f"1 % of the requests were sent {late_ms:.1f} ms or more later than due"))
+    late, ttft = usual(_own_lag_ms(rows)), metrics.get("ttft_ms")
+    if late and ttft and late.ms > max(_LAG_FLOOR_MS, _LAG_SHARE_OF_TTFT * ttft["mean"]):
+        reasons.append(
+            reason("client_lag", f"{late.share} of the requests were sent {late.ms:.1f} ms or more later than due")
+        )
     return reasons
 
 
@@ -383,22 +425,23 @@ def _calibration_reasons(metrics: dict[str, Any], calibration: Calibration | Non
     """Against the reference server at the same load the client erred by more than what was measured allows."""
     if calibration is None:
         return []
-    held = f"this machine can hold about {calibration.sustainable_events_per_s:.0f} events/s"
     reasons = []
     for key, error, share in (
         ("ttft_ms", calibration.ttft_error_ms, _TTFT_ERROR_SHARE),
         ("tpot_ms", calibration.event_error_ms, _EVENT_ERROR_SHARE),
     ):
-        error_ms = usual_error_ms(error)
-        measured = metrics.get(key)
-        if measured and error_ms > max(_ERROR_FLOOR_MS, share * measured["mean"]):
-            words = f"the client's own error at this load is {error_ms:.1f} ms on {measured['mean']:.1f} ms; {held}"
+        found, measured = usual(error), metrics.get(key)
+        if found and measured and found.ms > max(_ERROR_FLOOR_MS, share * measured["mean"]):
+            words = (
+                f"in the calibration before the run {found.share} of the stamps were {found.ms:.1f} ms late or more, "
+                f"beside a {BY_KEY[key].label} of {measured['mean']:.1f} ms: the load machine was busy with something "
+                f"else. Free it or repeat; it can hold about {calibration.sustainable_events_per_s:.0f} events/s"
+            )
             reasons.append(reason("client_error", words))
     return reasons
 
 
-def _late_ms(rows: StageRows) -> float:
-    """99th percentile of the lag that the client itself caused: the time to connect is the network's and not in it."""
+def _own_lag_ms(rows: StageRows) -> dict[str, Any] | None:
+    """The lag that the client itself caused: the time to connect is the network's and not in it."""
     lag_ms, at = rows.between_ms("due_ns", "sent_ns", within=rows.measured)
-    own_ms = lag_ms - np.maximum(rows.ints("connect_ns")[at], 0) / 1e6
-    return float(np.percentile(own_ms, 99)) if len(own_ms) else 0.0
+    return distribution(lag_ms - np.maximum(rows.ints("connect_ns")[at], 0) / 1e6)

@@ -5,29 +5,41 @@ import re
 import ssl
 from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
-from runners.address import Endpoint, parse_endpoint, resolve
-from runners.load.dialects import DialectForm, form
+from runners.address import AddressError, Endpoint, parse_endpoint, resolve
+from runners.load.dialects import Ask, DialectForm, form
 from runners.load.transport import Destination
 from runners.spec import Dialect, SpecError, Target, Workload
 
 _VERSION_SEGMENT = re.compile(r"/v\d+(beta\d*)?$")
-_OPERATIONS = ("/chat/completions", "/completions", "/models")
+_MODEL = "{model}"
 
 
-def base_endpoint(url: str) -> Endpoint:
+def _operations() -> re.Pattern[str]:
+    """The end of every URL that some dialect posts to, and of the list of models."""
+    forms = [form(dialect) for dialect in Dialect]
+    paths = {path for one in forms for path in (one.path, one.whole_path, "/models") if path}
+    return re.compile(f"({'|'.join(re.escape(path).replace(re.escape(_MODEL), '[^/]+') for path in paths)})$")
+
+
+_OPERATION = _operations()
+
+
+def base_endpoint(url: str, dialect: Dialect = Dialect.OPENAI_CHAT) -> Endpoint:
     """The base address behind what people paste: a host, a /v1 base, or a whole operation's URL.
 
     Raises runners.address.AddressError.
     """
     endpoint = parse_endpoint(url)
-    path = endpoint.base_path
-    for operation in _OPERATIONS:
-        path = path.removesuffix(operation)
-    if not _VERSION_SEGMENT.search(path):
-        path += "/v1"
+    path = _OPERATION.sub("", endpoint.base_path)
+    base = form(dialect).base
+    if not base:
+        path = _VERSION_SEGMENT.sub("", path)
+    elif not _VERSION_SEGMENT.search(path):
+        path += base
     return replace(endpoint, base_path=path)
 
 
@@ -38,55 +50,128 @@ def api_key(target: Target) -> str:
     key = os.environ.get(target.api_key_env, "").strip()
     if not key:
         raise SpecError(f"target.api_key_env: the environment variable {target.api_key_env} is not set or empty")
+    if not (key.isascii() and key.isprintable()):
+        raise SpecError(f"target.api_key_env: {target.api_key_env} holds characters that no header can carry")
     return key
 
 
-def destination(endpoint: Endpoint) -> Destination:
-    """Resolves once and checks every address. Raises runners.address.AddressError."""
-    tls = ssl.create_default_context() if endpoint.tls else None
-    return Destination(endpoint, tuple(resolve(endpoint.host, endpoint.port)), tls)
+def destination(endpoint: Endpoint, target: Target | None = None) -> Destination:
+    """Resolves once and checks every address. Raises runners.address.AddressError, and SpecError for PEM files."""
+    proxy = _proxy(target.proxy) if target and target.proxy else None
+    contact = proxy or endpoint
+    tls = tls_context(target) if endpoint.tls else None
+    return Destination(endpoint, tuple(resolve(contact.host, contact.port)), tls, proxy)
+
+
+def _proxy(url: str) -> Endpoint:
+    try:
+        return parse_endpoint(url)
+    except AddressError as error:
+        raise SpecError(f"target.proxy: {error}") from None
+
+
+def tls_context(target: Target | None) -> ssl.SSLContext:
+    """Raises SpecError for PEM files that cannot be used."""
+    try:
+        context = ssl.create_default_context(cafile=target.ca_file or None if target else None)
+    except OSError as error:
+        raise SpecError(f"target.ca_file: not a PEM file of certificates that can be read ({_why(error)})") from None
+    if target and target.client_cert_file:
+        try:  # an encrypted key must be an error, not a question on the terminal
+            context.load_cert_chain(target.client_cert_file, target.client_key_file or None, password=lambda: b"")
+        except OSError as error:
+            raise SpecError(
+                "target.client_cert_file: give a PEM certificate with its key, unencrypted, in it or in "
+                f"target.client_key_file ({_why(error)})"
+            ) from None
+    return context
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)
 
 
 @dataclass(frozen=True)
 class Requests:
-    """Builds whole HTTP requests. ``omit`` names body fields that this endpoint refused."""
+    """Builds whole HTTP requests. ``omit`` names body fields that this endpoint refused, ``rename`` says that it wants
+    one under its newer name.
+    """
 
     endpoint: Endpoint
-    dialect: Dialect
-    model: str
+    target: Target
     workload: Workload = field(default_factory=Workload)
     key: str = field(default="", repr=False)
     omit: frozenset[str] = frozenset()
-    rename_max_tokens: bool = False
+    rename: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises SpecError for what the dialect has no words for."""
+        dialect, workload = self.target.dialect, self.workload
+        if workload.choices > 1 and not self.form.takes_choices:
+            raise SpecError(f"workload.choices: the dialect {dialect} gives one answer per request")
+        if workload.images.count and not self.form.takes_images:
+            raise SpecError(f"workload.images: the dialect {dialect} takes no images")
+        if _MODEL in self.form.path and not all(self.models):
+            raise SpecError(f"target.model: the dialect {dialect} names the model in its URL; give its name")
 
     @property
     def form(self) -> DialectForm:
-        return form(self.dialect)
+        return form(self.target.dialect)
 
-    def build(self, prompt: str, output_tokens: int, *, stream: bool = True) -> bytes:
-        body = orjson.dumps(self._body(prompt, output_tokens, stream))
-        return self._head(len(body)) + body
+    @property
+    def streams(self) -> bool:
+        """Whether an event stream is asked for."""
+        return self.workload.stream and self.form.generates
 
-    def _body(self, prompt: str, output_tokens: int, stream: bool) -> dict[str, Any]:
-        body = self.form.body(self.model, prompt, output_tokens) | {"temperature": self.workload.temperature}
-        if self.rename_max_tokens:
-            body["max_completion_tokens"] = body.pop("max_tokens")
-        if stream:
-            body |= {"stream": True, "stream_options": {"include_usage": True}}
-        if self.workload.ignore_eos:
-            body["ignore_eos"] = True
-        return {name: value for name, value in body.items() if name not in self.omit}
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Every model or adapter that requests name."""
+        return tuple(share.name for share in self.workload.models) or (self.target.model,)
 
-    def _head(self, length: int) -> bytes:
+    @property
+    def headers(self) -> list[str]:
+        """Header lines that every request to this endpoint carries, pages beside the measurement too."""
+        extra = self.target.extra_headers
+        named = {name.lower() for name in extra}
+        own = {"User-Agent": "inference-observatory", **dict(self.form.headers)}
+        sent = {name: value for name, value in own.items() if name.lower() not in named} | extra
+        if self.key:
+            name, _, scheme = (self.target.api_key_header or self.form.key_header).partition(":")
+            sent[name] = f"{scheme.strip()} {self.key}".strip()
+        return [f"{name}: {value}" for name, value in sent.items()]
+
+    def build(self, prompt: str, output_tokens: int, *, model: str = "", images: tuple[str, ...] = ()) -> bytes:
+        """``model`` is the target's own unless one of several is named; ``images`` are PNG files in base64."""
+        workload = self.workload
+        ask = Ask(
+            model=model or self.models[0],
+            prompt=prompt,
+            output_tokens=output_tokens,
+            stream=self.streams,
+            choices=workload.choices,
+            images=images,
+            temperature=workload.temperature,
+            ignore_eos=workload.ignore_eos,
+        )
+        body = orjson.dumps(self._body(ask))
+        return self._head(ask.model, len(body)) + body
+
+    def _body(self, ask: Ask) -> dict[str, Any]:
+        body = self.form.body(ask)
+        if self.rename and self.form.renamed:
+            old, new = self.form.renamed
+            body[new] = body.pop(old)
+        return {name: value for name, value in body.items() if name not in self.omit} | self.target.extra_body
+
+    def _head(self, model: str, length: int) -> bytes:
+        path = self.form.path if self.streams else self.form.whole_path or self.form.path
         lines = [
-            f"POST {self.endpoint.base_path}{self.form.path} HTTP/1.1",
+            f"POST {self.endpoint.base_path}{path.replace(_MODEL, quote(model, safe=''))} HTTP/1.1",
             f"Host: {self.endpoint.authority}",
             "Content-Type: application/json",
             f"Content-Length: {length}",
-            "Accept: text/event-stream",
+            f"Accept: {self.form.framing.content_types[0] if self.streams else 'application/json'}",
             "Accept-Encoding: identity",
-            "User-Agent: inference-observatory",
+            *self.headers,
         ]
-        if self.key:
-            lines.append(f"Authorization: Bearer {self.key}")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

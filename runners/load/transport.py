@@ -1,9 +1,11 @@
 """Non-blocking connections: TCP, TLS through memory buffers, kernel receive stamps."""
 
 import errno
+import os
+import re
 import socket
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from time import monotonic_ns
 
@@ -13,6 +15,8 @@ from runners.load.exchange import Exchange
 from runners.load.outcomes import Outcome
 
 READ_BYTES = 65_536
+_PROXY_HEAD_BYTES = 16_384
+_TUNNEL_OPEN = re.compile(r"HTTP/1\.[01] 2\d\d(\s|$)")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16)
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM})
@@ -40,13 +44,19 @@ class TransportError(Exception):
         self.detail = detail
 
 
-@dataclass(frozen=True)
+@dataclass
 class Destination:
-    """Where requests go: addresses resolved and checked once, so that what was checked is what is contacted."""
+    """Where requests go: addresses resolved and checked once, so that what was checked is what is contacted.
+
+    The addresses are the proxy's where there is one. ``preferred`` is the one that answered last: each connection
+    tries it first, then the others.
+    """
 
     endpoint: Endpoint
     addresses: tuple[Pinned, ...]
-    tls: ssl.SSLContext | None = field(default=None, compare=False)
+    tls: ssl.SSLContext | None = None
+    proxy: Endpoint | None = None
+    preferred: int = 0
 
 
 def connect_error(error: OSError) -> TransportError:
@@ -88,10 +98,14 @@ class Connection:
     """One socket. ``open`` is false while TCP or TLS is still being set up."""
 
     __slots__ = (
-        "_address",
         "_incoming",
+        "_index",
         "_outgoing",
+        "_proxy_head",
         "_tls",
+        "_tried",
+        "_tunnelled",
+        "address",
         "destination",
         "exchange",
         "fd",
@@ -99,6 +113,7 @@ class Connection:
         "reused",
         "sock",
         "started_ns",
+        "tried_ns",
         "want_write",
         "watched_write",
     )
@@ -108,65 +123,118 @@ class Connection:
         self.exchange: Exchange | None = None
         self.open = False
         self.reused = False
-        self.want_write = True
-        self.watched_write = True
         self.started_ns = monotonic_ns()
-        self._address = 0
-        self._tls: ssl.SSLObject | None = None
+        self._index = destination.preferred
+        self._tried = 1
         self._connect()
 
     def _connect(self) -> None:
         """Begins the TCP connection to the present address. Raises TransportError."""
-        family, sockaddr = self.destination.addresses[self._address]
+        self.tried_ns = monotonic_ns()
+        self.want_write = self.watched_write = True
+        self._tls: ssl.SSLObject | None = None
+        self._tunnelled = self.destination.proxy is None
+        self._proxy_head = b""
+        family, sockaddr = self.destination.addresses[self._index]
+        self.address = str(sockaddr[0])
         try:
             self.sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-            self.fd = self.sock.fileno()
-            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-            code = self.sock.connect_ex(sockaddr)
         except OSError as error:
-            raise connect_error(error) from None
-        if code not in (0, errno.EINPROGRESS) and not self._next_address():
+            self._fail_or_move(error.errno or 0)
+            return
+        self.fd = self.sock.fileno()
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        code = self.sock.connect_ex(sockaddr)
+        if code not in (0, errno.EINPROGRESS):
             self.sock.close()
-            raise connect_error(OSError(code, errno.errorcode.get(code, "error")))
+            self._fail_or_move(code)
 
-    def _next_address(self) -> bool:
-        if self._address + 1 >= len(self.destination.addresses):
-            return False
-        self._address += 1
+    @property
+    def has_another_address(self) -> bool:
+        return self._tried < len(self.destination.addresses)
+
+    def move(self) -> None:
+        """Begins anew with the next address, on a new file descriptor. Raises TransportError."""
         self.sock.close()
+        self._next_address()
+
+    def _next_address(self) -> None:
+        self._tried += 1
+        self._index = (self._index + 1) % len(self.destination.addresses)
         self._connect()
-        return True
+
+    def _fail_or_move(self, code: int) -> None:
+        """The present address cannot be connected to: the next, or TransportError."""
+        error = connect_error(OSError(code, os.strerror(code)))
+        if error.outcome is Outcome.CLIENT_SATURATED:
+            raise error
+        if not self.has_another_address:
+            if self.destination.proxy:
+                raise TransportError(Outcome.PROXY_ERROR, f"the proxy cannot be reached: {error.detail}")
+            raise error
+        self._next_address()
 
     def proceed(self) -> Progress:
         """Goes on with the set-up. Raises TransportError."""
         if self._tls is None:
             code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
-                if self._next_address():
-                    return Progress.MOVED
-                raise connect_error(OSError(code, errno.errorcode.get(code, "error")))
+                self.sock.close()
+                self._fail_or_move(code)
+                return Progress.MOVED
+            if not self._tunnelled and not self._tunnel():
+                return Progress.WAITING
             if self.destination.tls is None:
-                self.open, self.want_write = True, False
-                return Progress.READY
+                return self._ready()
             self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
             self._tls = self.destination.tls.wrap_bio(
                 self._incoming, self._outgoing, server_hostname=self.destination.endpoint.host
             )
-        return Progress.READY if self._handshake(self._tls) else Progress.WAITING
+        return self._ready() if self._handshake(self._tls) else Progress.WAITING
+
+    def _ready(self) -> Progress:
+        self.destination.preferred = self._index
+        self.open = True
+        self.want_write = self._tls is not None and self.want_write
+        return Progress.READY
+
+    def _tunnel(self) -> bool:
+        """Asks the proxy for a connection to the endpoint; True once it stands."""
+        endpoint = self.destination.endpoint
+        try:
+            if not self._proxy_head and self.want_write:
+                place = f"{f'[{endpoint.host}]' if ':' in endpoint.host else endpoint.host}:{endpoint.port}"
+                self.sock.send(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode("ascii"))
+                self.want_write = False
+                return False
+            data = self.sock.recv(_PROXY_HEAD_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise TransportError(Outcome.PROXY_ERROR, f"the proxy broke the connection: {error.strerror}") from None
+        self._proxy_head += data
+        if not data or len(self._proxy_head) > _PROXY_HEAD_BYTES:
+            raise TransportError(Outcome.PROXY_ERROR, "the proxy's answer to CONNECT is not whole")
+        if b"\r\n\r\n" not in self._proxy_head:
+            return False
+        status = self._proxy_head.split(b"\r\n", 1)[0].decode("latin-1")
+        if not _TUNNEL_OPEN.match(status):
+            raise TransportError(Outcome.PROXY_ERROR, f"the proxy answered CONNECT with {status[:100]}")
+        self._tunnelled = True
+        return True
 
     def _handshake(self, tls: ssl.SSLObject) -> bool:
         self._pull_ciphertext()
         try:
             tls.do_handshake()
-            self.open = True
         except ssl.SSLWantReadError:
-            pass
+            return False
         except ssl.SSLError as error:
             raise tls_error(error) from None
         finally:
             self._push_ciphertext()
-        return self.open
+        return True
 
     def _pull_ciphertext(self) -> None:
         try:

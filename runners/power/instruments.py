@@ -74,6 +74,15 @@ def counter_energy(
     return Reading(float(edges[1] - edges[0]) / 1e3)
 
 
+def counter_rise(
+    start_mj: float, end_mj: float, span_ns: int, *, wraps: bool = False, wraps_at_mj: float | None = None
+) -> Reading:
+    """What a counter (mJ) gained between two readings; at most one wrap."""
+    rises = np.array([end_mj - start_mj])
+    reason = _unwrap(rises, np.array([span_ns]), wraps, wraps_at_mj)
+    return Reading(None, reason) if reason else Reading(float(rises[0]) / 1e3)
+
+
 def power_integral(t_ns: Int64s, power_mw: Floats, start_ns: int, end_ns: int, *, window_ns: int = 0) -> Reading:
     """Trapezoid under power (mW) over the window.
 

@@ -10,12 +10,11 @@ import os
 import select
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,14 +22,14 @@ import runners
 from runners.address import AddressError, Endpoint, parse_endpoint
 from runners.lifeline import die_with
 from runners.load.records import Spool
-from runners.load.target import destination
+from runners.load.target import destination, tls_context
 from runners.load.transport import Destination
 from runners.probe import fetch
 from runners.server.engines import ENGINES, EngineMetrics, engine_of, keys_of
 from runners.server.exposition import ExpositionError, Sample
 from runners.server.metrics import BY_KEY, Kind
 from runners.server.samples import SCHEMA
-from runners.spec import ServerMetrics
+from runners.spec import ServerMetrics, Target
 
 SPOOL_NAME = "server.arrow"
 DESCRIPTION_NAME = "server.json"
@@ -61,15 +60,17 @@ class Scraper:
         self._stopped = process is None
 
     @classmethod
-    def start(cls, asked: ServerMetrics, where: Destination, key: str, out: Path) -> Self:
-        """To be called from the main thread: the process ends with the thread that started it."""
+    def start(cls, asked: ServerMetrics, where: Destination, target: Target, headers: Sequence[str], out: Path) -> Self:
+        """``headers`` are whole lines that the measured server wants. To be called from the main thread: the process
+        ends with the thread that started it.
+        """
         Spool(out / SPOOL_NAME, SCHEMA).close()
         if not asked.scrape:
             return cls(
                 out, None, [_note("metrics_off", "The server's metrics page was not read: it was switched off.")]
             )
         try:
-            order = _Order.of(asked, where, key)
+            order = _Order.of(asked, where, target, headers)
         except AddressError as error:
             return cls(out, None, [_note("metrics_address", f"The metrics page was not read. {error}")])
         process = subprocess.Popen(
@@ -151,42 +152,48 @@ def _note(code: str, text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Order:
-    """Where the page is. It goes through a pipe: no command line or file holds the key."""
+    """Where the page is. It goes through a pipe: no command line or file holds the key that is among the headers."""
 
     where: Destination
+    target: Target
     path: str
-    key: str
+    headers: Sequence[str]
 
     @classmethod
-    def of(cls, asked: ServerMetrics, where: Destination, key: str) -> Self:
-        """The page of the server that is measured, or the one asked for; a key goes to the measured server alone.
-
-        Raises AddressError.
+    def of(cls, asked: ServerMetrics, where: Destination, target: Target, headers: Sequence[str]) -> Self:
+        """The page of the server that is measured, or the one asked for. Headers, with the key among them, and client
+        certificate are for the measured server alone. Raises AddressError.
         """
         if not asked.url:
-            return cls(where, "/metrics", key)
+            return cls(where, target, "/metrics", headers)
         page = parse_endpoint(asked.url)
         path = page.base_path or "/metrics"
         if (page.scheme, page.host, page.port) == (where.endpoint.scheme, where.endpoint.host, where.endpoint.port):
-            return cls(where, path, key)
-        return cls(destination(page), path, "")
+            return cls(where, target, path, headers)
+        stranger = replace(target, client_cert_file="", client_key_file="")
+        return cls(destination(page, stranger), stranger, path, ())
 
     def to_json(self) -> dict[str, Any]:
-        endpoint = self.where.endpoint
+        where = self.where
         return {
-            "endpoint": [endpoint.scheme, endpoint.host, endpoint.port],
-            "addresses": [[int(family), list(address)] for family, address in self.where.addresses],
+            "endpoint": asdict(where.endpoint),
+            "proxy": asdict(where.proxy) if where.proxy else None,
+            "addresses": [[int(family), list(address)] for family, address in where.addresses],
+            "preferred": where.preferred,
+            "target": asdict(self.target),
             "path": self.path,
-            "key": self.key,
+            "headers": list(self.headers),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        scheme, host, port = data["endpoint"]
-        endpoint = Endpoint(scheme, host, port, base_path="")
+        endpoint, target = Endpoint(**data["endpoint"]), Target(**data["target"])
         addresses = tuple((socket.AddressFamily(family), tuple(address)) for family, address in data["addresses"])
-        tls = ssl.create_default_context() if endpoint.tls else None
-        return cls(Destination(endpoint, addresses, tls), data["path"], data["key"])
+        tls = tls_context(target) if endpoint.tls else None
+        proxy = Endpoint(**data["proxy"]) if data["proxy"] else None
+        return cls(
+            Destination(endpoint, addresses, tls, proxy, data["preferred"]), target, data["path"], data["headers"]
+        )
 
     @property
     def url(self) -> str:
@@ -259,7 +266,7 @@ class _Reader:
         return t_ns, sum(sample.value for key, sample in found if key in BY_KEY and BY_KEY[key].kind is Kind.COUNTER)
 
     def _found(self) -> list[tuple[str, Sample]]:
-        page = fetch(self._order.where, self._order.path, self._order.key)
+        page = fetch(self._order.where, self._order.path, self._order.headers)
         if page is None:
             raise _PageError("metrics_no_answer", f"{self._order.url} gave no whole answer.", final=False)
         if page.status != 200 or len(page.text) > _MAX_PAGE_CHARS:

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from observatory.catalog.models import Accelerator, AcceleratorPrice, Site
+from observatory.catalog.models import FACTORS, Accelerator, AcceleratorPrice, Site, SiteFactors, today
 from observatory.catalog.seed import DATA, SeedError, seed
 
 pytestmark = pytest.mark.django_db
+
+MODELS = (Accelerator, AcceleratorPrice, Site, SiteFactors)
 
 
 @pytest.fixture
@@ -35,8 +37,10 @@ def edited(tmp_path: Path) -> Callable[[str, str, str], Path]:
 
 def test_the_command_prints_what_it_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("seed")
-    assert capsys.readouterr().out == ("accelerators: 33 created\naccelerator prices: 56 created\nsites: 357 created\n")
-    assert (Accelerator.objects.count(), AcceleratorPrice.objects.count(), Site.objects.count()) == (33, 56, 357)
+    assert capsys.readouterr().out == (
+        "accelerators: 33 created\naccelerator prices: 66 created\nsites: 357 created\nsite factors: 356 created\n"
+    )
+    assert [model.objects.count() for model in MODELS] == [33, 66, 357, 356]
 
 
 @pytest.mark.usefixtures("_seeded")
@@ -78,11 +82,12 @@ def test_prices_have_their_known_values() -> None:
         ("anthropic-assumed-range", {"pue": None, "wue_l_per_kwh": None}),
         ("us-texas-industrial", {"electricity_usd_per_kwh": 0.066, "pue": None, "grid_g_per_kwh": None}),
         ("grid-zaf", {"grid_g_per_kwh": 707.686, "electricity_usd_per_kwh": None}),
-        ("this-machine", dict.fromkeys(("pue", "wue_l_per_kwh", "electricity_usd_per_kwh", "grid_g_per_kwh"))),
+        ("aws-ap-south-1", {"grid_g_per_kwh": 746.98, "grid_market_g_per_kwh": 0}),
+        ("this-machine", dict.fromkeys(FACTORS)),
     ],
 )
 def test_a_site_has_its_known_values_and_what_is_unknown_is_missing(slug: str, facts: dict[str, object]) -> None:
-    site = Site.objects.get(slug=slug)
+    site = Site.objects.on(today()).get(slug=slug)
     assert {name: getattr(site, name) for name in facts} == facts
 
 
@@ -90,12 +95,12 @@ def test_a_site_has_its_known_values_and_what_is_unknown_is_missing(slug: str, f
 def test_every_row_names_its_source() -> None:
     assert not Accelerator.objects.filter(source="").exists()
     assert not AcceleratorPrice.objects.filter(source="").exists()
-    assert [site.slug for site in Site.objects.filter(source="")] == ["this-machine"]
+    assert not SiteFactors.objects.filter(source="").exists()
 
 
 @pytest.mark.usefixtures("_seeded")
 def test_every_row_is_valid() -> None:
-    for model in (Accelerator, AcceleratorPrice, Site):
+    for model in MODELS:
         for item in model.objects.all():
             item.full_clean()
 
@@ -104,29 +109,33 @@ def test_zero_stands_only_where_the_source_says_zero() -> None:
     zeros = []
     for file in DATA.glob("*.csv"):
         with file.open(newline="") as lines:
-            zeros += [row["slug"] for row in csv.DictReader(lines) if {"0", "0.0", "nan"} & set(row.values())]
+            rows = list(csv.DictReader(lines))
+        for row in rows:  # contracts that cover everything make a market based zero
+            values = {value for name, value in row.items() if name != "grid_market_g_per_kwh"}
+            zeros += [row["site"]] if {"0", "0.0", "nan"} & values else []
     assert zeros == ["grid-caf"]  # all hydropower
 
 
 @pytest.mark.usefixtures("_seeded")
 def test_a_second_seed_changes_nothing() -> None:
-    before = [list(model.objects.values()) for model in (Accelerator, AcceleratorPrice, Site)]
+    before = [list(model.objects.values()) for model in MODELS]
     counts = seed()
     assert {label: dict(count) for label, count in counts.items()} == {
         "accelerators": {"unchanged": 33},
-        "accelerator prices": {"unchanged": 56},
+        "accelerator prices": {"unchanged": 66},
         "sites": {"unchanged": 357},
+        "site factors": {"unchanged": 356},
     }
-    assert before == [list(model.objects.values()) for model in (Accelerator, AcceleratorPrice, Site)]
+    assert before == [list(model.objects.values()) for model in MODELS]
 
 
 @pytest.mark.usefixtures("_seeded")
 def test_a_row_that_people_changed_is_kept_even_when_the_data_changes(edited: Callable[..., Path]) -> None:
-    Site.objects.filter(slug="this-machine").update(pue=1.4)
+    SiteFactors.objects.filter(site__slug="google-fleet-average").update(pue=1.4)
     AcceleratorPrice.objects.filter(accelerator__slug="gb200").update(usd_per_hour=Decimal("3.21"))
-    counts = seed(edited("sites.csv", "this-machine,This machine,,,,", "this-machine,This machine,,,1.7,"))
-    assert (counts["sites"]["kept"], counts["accelerator prices"]["kept"]) == (1, 3)
-    assert Site.objects.get(slug="this-machine").pue == 1.4
+    counts = seed(edited("site_factors.csv", "2025-08-21,1.09", "2025-08-21,1.08"))
+    assert (counts["site factors"]["kept"], counts["accelerator prices"]["kept"]) == (1, 3)
+    assert Site.objects.get(slug="google-fleet-average").current.pue == 1.4
 
 
 @pytest.mark.usefixtures("_seeded")
@@ -140,7 +149,7 @@ def test_a_row_that_nobody_changed_follows_the_data(edited: Callable[..., Path])
 
 
 def test_a_row_that_people_made_under_the_same_name_is_kept() -> None:
-    Site.objects.create(slug="grid-zaf", name="Our own figure", grid_g_per_kwh=650)
+    Site.objects.create(slug="grid-zaf", name="Our own figure")
     assert seed()["sites"]["kept"] == 1
     assert Site.objects.get(slug="grid-zaf").name == "Our own figure"
 
@@ -148,10 +157,17 @@ def test_a_row_that_people_made_under_the_same_name_is_kept() -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "words"),
     [
-        ("sites.csv", "Google,,1.09,1.15", "Google,,0.9,1.15", "sites.csv, row 106.*pue"),
-        ("sites.csv", "Google,,1.09,1.15", "Google,,abc,1.15", "sites.csv, row 106.*abc"),
+        ("site_factors.csv", "2025-08-21,1.09,1.15", "2025-08-21,0.9,1.15", "site_factors.csv, row 105.*pue"),
+        ("site_factors.csv", "2025-08-21,1.09,1.15", "2025-08-21,abc,1.15", "site_factors.csv, row 105.*abc"),
+        ("site_factors.csv", "2025-08-21,1.09,1.15", "August,1.09,1.15", "site_factors.csv, row 105"),
+        ("prices.csv", "gh200-96,Lambda,on-demand,2025-01-01,1.49", "gh200-96,Lambda,on-demand,2025-01-01,", "row 20"),
         ("prices.csv", "gh200-96,Lambda", "gh200-97,Lambda", "prices.csv, row 20"),
-        ("prices.csv", "gh200-96,Lambda,1.49", "gh200-96,Lambda,-1", "prices.csv, row 20.*usd_per_hour"),
+        (
+            "prices.csv",
+            "gh200-96,Lambda,on-demand,2025-01-01,1.49",
+            "gh200-96,Lambda,on-demand,2025-01-01,-1",
+            "prices.csv, row 20.*usd_per_hour",
+        ),
     ],
 )
 def test_a_row_that_is_not_valid_stops_the_seed_and_loads_nothing(

@@ -19,8 +19,10 @@ STAFF_ONLY = {
     "deployment-new",
     "deployment-edit",
     "site-edit",
+    "hardware-price",
     "welcome-probe",
     "welcome-start",
+    "theory-upload",
 }
 POSTS = {
     "endpoint-probe",
@@ -28,10 +30,12 @@ POSTS = {
     "welcome-start",
     "benchmark-start",
     "run-cancel",
+    "run-price",
     "run-again",
     "schedule-toggle",
     "schedule-delete",
     "token-revoke",
+    "theory-upload",
 }
 
 
@@ -66,6 +70,8 @@ def address(name: str, cast: Cast) -> str:
         .replace("<int:pk>", str(keys.get(of, 0)))
         .replace("<int:benchmark>", str(cast.benchmark.pk))
         .replace("<slug:slug>", "h100-sxm")
+        .replace("<slug:calculator>", "speculative")
+        .replace("<int:index>", "0")
         .replace("<slug:name>", {"run-chart": "load", "compare-chart": "ecdf"}.get(name, "requests"))
     )
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from observatory.compare.stages import Number
-from observatory.pages import charts
+from observatory.pages import account_charts, charts
 from observatory.pages.charts import Chart, StagePoint
+from observatory.pages.run_carbon import Place
 
 HOSTILE = ("<img src=x onerror=alert(1)>", "%{customdata[0]}", "a\u202eb", "x & <b>y</b>")
 
@@ -25,8 +26,9 @@ def stage(label: str = "concurrency 4", n: int = 500, **changes: Any) -> StagePo
 
 
 def layers(**changes: Any) -> dict[str, Any]:
-    layer = {"label": "CPU", "energy_j": 90.0, "low_j": 80.0, "high_j": 100.0, "mark": "measured", "source": "rapl"}
-    return {"layers": [{**layer, **changes}]}
+    layer = {"layer": "cpu", "label": "CPU", "energy_j": 90.0, "low_j": 80.0, "high_j": 100.0, "mark": "measured",
+             "source": "rapl"}  # fmt: skip
+    return {"layers": [{**layer, **changes}], "narrow_j": None, "it_j": 90.0, "full_j": None}
 
 
 def every_chart(label: str) -> list[Chart]:
@@ -36,7 +38,8 @@ def every_chart(label: str) -> list[Chart]:
         charts.throughput_against_latency(stages),
         charts.ecdf(stages, "e2e_ms"),
         charts.percentiles_by_stage(stages, "e2e_ms"),
-        charts.ledger_bars(layers(label=label, source=label)),
+        account_charts.ledger_bars(layers(label=label, source=label)),
+        account_charts.carbon_by_region(Place(label, 1.2, 0.3, 0.1), [], 0),
         charts.live([point]),
     ]
 
@@ -103,10 +106,37 @@ def test_percentiles_without_enough_samples_say_so_and_have_no_point() -> None:
 
 
 def test_modelled_energy_is_hatched_and_said() -> None:
-    chart = charts.ledger_bars(layers(mark="modelled"))
-    assert chart.figure["data"][0]["marker"]["pattern"]["shape"] == ["/"]
+    chart = account_charts.ledger_bars(layers(mark="modelled"))
+    assert chart.figure["data"][0]["marker"]["pattern"]["shape"] == "/"
     assert chart.note == "Hatched: modelled or assumed."
-    assert charts.ledger_bars(layers()).note == ""
+    assert account_charts.ledger_bars(layers()).note == ""
+
+
+def test_the_bars_of_a_boundary_hold_its_layers_and_no_others() -> None:
+    kinds = ("accelerator", "cpu", "overhead", "idle")
+    ledger = {"layers": [layers(layer=kind, label=kind)["layers"][0] for kind in kinds]}
+    chart = account_charts.ledger_bars(ledger | {"narrow_j": 90.0, "it_j": 180.0, "full_j": 270.0})
+    held = {trace["name"]: trace["y"] for trace in chart.figure["data"]}
+    assert held == {
+        "accelerator": ["narrow", "IT", "full"],
+        "cpu": ["IT", "full"],
+        "overhead": ["full"],
+        "idle": ["idle, within"],
+    }
+    assert chart.figure["layout"]["barmode"] == "stack"
+
+
+def test_an_unknown_pue_leaves_no_full_bar() -> None:
+    (trace,) = account_charts.ledger_bars(layers()).figure["data"]
+    assert trace["y"] == ["IT"]
+
+
+def test_the_own_place_comes_first_and_market_based_figures_stand_beside() -> None:
+    chart = account_charts.carbon_by_region(Place("here", 1.2, 0.3, None), [Place("there", 1.1, 0.1, 0.0)], 4)
+    bars, market = chart.figure["data"]
+    assert (bars["y"], bars["x"]) == (["here", "there"], [0.3, 0.1])
+    assert (market["y"], market["x"]) == (["there"], [0.0])
+    assert chart.note.startswith("4 places between are left out.")
 
 
 def test_progress_without_a_value_leaves_a_gap() -> None:

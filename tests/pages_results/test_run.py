@@ -173,7 +173,7 @@ def test_the_setup_gives_the_command_line(user_client: Client) -> None:
 def test_every_tab_of_every_ended_state_opens(user_client: Client) -> None:
     runs = [factories.lost_run(), factories.cancelled_run(), factories.failed_run(), factories.invalid_run()]
     for run in runs:
-        for tab in ("latency", "timeline", "energy", "cost", "requests", "setup", "nonsense"):
+        for tab in ("latency", "timeline", "energy", "cost", "server", "requests", "setup", "nonsense"):
             assert page(user_client, run, f"?tab={tab}")
 
 

@@ -92,7 +92,7 @@ def split(tmp_path_factory) -> tuple[list[str], Ledger, dict[str, Any], list[dic
     out, ledger = tmp_path_factory.mktemp("split"), Ledger()
     with serving({"m": paced(ledger)}) as server:
         done = subprocess.run(
-            command(server, out, "--concurrency", "45,1", "--requests", "200", "--processes", "2", "--duration", "3"),
+            command(server, out, "--concurrency", "45,1", "--requests", "200", "--processes", "2", "--duration", "7"),
             cwd=ROOT, capture_output=True, text=True, timeout=90, check=False,
         )  # fmt: skip
     assert not (out / "shards").exists(), done.stdout + done.stderr

@@ -6,11 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.spec import Arrivals, Load, RunSpec, Slo, SpecError, Target, Workload
+from runners.spec import Arrivals, Images, Load, ModelShare, RunSpec, Slo, SpecError, Target, Workload
 
 SPEC = RunSpec(
-    Target("https://example.com/v1", "m", api_key_env="KEY"),
-    workload=Workload(64, 32, 7),
+    Target(
+        "https://example.com/v1",
+        "m",
+        api_key_env="KEY",
+        extra_body={"top_k": 1, "x": {"y": [None, 0.5]}},
+        extra_headers={"X-Team": "llm"},
+    ),
+    workload=Workload(64, 32, 7, images=Images(1, 64, 32), models=(ModelShare("a", 3), ModelShare("b"))),
     load=Load(Arrivals.POISSON, (0.5, 2.0), duration_s=30.0, warmup_s=5.0),
     slo=Slo(ttft_ms=500.0),
 )
@@ -36,6 +42,21 @@ def changed(path: str, value: object) -> dict[str, object]:
         ("version", 99),
         ("target.url", "ftp://x"),
         ("target.dialect", "telnet"),
+        ("target.extra_body", [1]),
+        ("target.extra_body", {"n": 2}),
+        ("target.extra_body", {"stream": False}),
+        ("target.extra_body", {"echo": True}),
+        ("target.extra_body", {"x": {"y": [float("nan")]}}),
+        ("target.extra_body", {"x": 2**80}),
+        ("target.extra_headers", {"X": 5}),
+        ("target.extra_headers", {"X Y": "v"}),
+        ("target.extra_headers", {"Content-Length": "5"}),
+        ("target.extra_headers", {"X-Note": "a\r\nHost: b"}),
+        ("target.api_key_header", "a b"),
+        ("target.api_key_header", "Content-Type"),
+        ("target.ca_file", 5),
+        ("target.client_key_file", "key.pem"),
+        ("target.proxy", "socks5://h:1"),
         ("load.levels", []),
         ("load.levels", [0]),
         ("load.levels", "1,2"),
@@ -48,6 +69,16 @@ def changed(path: str, value: object) -> dict[str, object]:
         ("workload.input_tokens", 0),
         ("workload.input_tokens", 1.5),
         ("workload.output_tokens", None),
+        ("workload.stream", "yes"),
+        ("workload.choices", 0),
+        ("workload.choices", 1000),
+        ("workload.images", {"count": -1}),
+        ("workload.images", {"count": 1, "width_px": 0}),
+        ("workload.images", {"count": 1, "height_px": 100_000}),
+        ("workload.models", ["a"]),
+        ("workload.models", [{"name": ""}]),
+        ("workload.models", [{"name": "a", "weight": 0}]),
+        ("workload.models", [{"name": "a", "weight": float("inf")}]),
         ("slo.ttft_ms", 0),
         ("timeouts.idle_s", 0),
         ("account.pue", 0.9),
@@ -59,6 +90,20 @@ def test_what_cannot_be_run_is_refused_with_the_name_of_the_field(path, value):
     with pytest.raises(SpecError) as error:
         RunSpec.from_json(changed(path, value))
     assert path.split(".")[0] in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["Authorization", "x-api-key", "Cookie", "X-Auth-Token", "Ocp-Apim-Subscription-Key", "X_SECRET", "session"]
+)
+def test_a_header_named_like_a_secret_is_refused_with_where_it_belongs_and_never_shown(name):
+    with pytest.raises(SpecError, match=r"target\.api_key_env.*target\.api_key_header") as error:
+        RunSpec.from_json(changed("target.extra_headers", {name: "canary-1"}))
+    assert "canary-1" not in str(error.value)
+
+
+def test_certificates_for_an_address_without_tls_are_refused():
+    with pytest.raises(SpecError, match=r"target\.ca_file: only https"):
+        RunSpec(Target("http://x", ca_file="ca.pem"), load=Load(requests=1))
 
 
 def test_a_concurrency_is_a_whole_number_and_a_rate_need_not_be():

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -176,3 +177,17 @@ def test_a_key_that_the_endpoint_echoes_reaches_nothing_that_is_kept(
         cursor.execute("SELECT api_key FROM catalog_endpoint")
         kept.append(str(cursor.fetchall()).encode())
     assert not [data for data in kept if KEY.encode() in data]
+
+
+def test_a_run_at_a_paid_endpoint_is_settled_by_its_rows(site: Site, benchmark: Make) -> None:
+    """10 answers of 8 tokens and prompts of unknown length at their worst: 224 tokens each."""
+    asked = benchmark("steady")
+    endpoint = asked.deployment.endpoint
+    endpoint.billing, endpoint.input_usd_per_mtok, endpoint.output_usd_per_mtok = "tokens", Decimal(10), Decimal(20)
+    endpoint.save()
+    run = states.queue(asked, Run.Trigger.PAGE)
+    assert run.reserved_usd == Decimal("0.16")
+    launch.execute(run.pk)
+    run.refresh_from_db()
+    assert run.status == "finished"
+    assert run.settled_usd == Decimal("0.1032") + 10 * (224 * Decimal(10) + 8 * Decimal(20)) / 1_000_000

@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from threading import Barrier, Thread
 from time import sleep
@@ -29,7 +29,10 @@ def test_a_queued_run_holds_a_whole_specification_and_the_setup_of_its_day(bench
     asked.slo_ttft_ms = 500
     asked.deployment.usd_per_hour = Decimal("2.5")
     asked.deployment.price_source = "invoice of May"
-    asked.deployment.site = Place.objects.create(slug="hall", name="Hall", pue=1.2, source="meter")
+    asked.deployment.site = Place.objects.create(slug="hall", name="Hall")
+    day = date(2026, 1, 1)
+    asked.deployment.site.factors.create(effective_from=day, pue=1.2, source="meter")
+    asked.deployment.site.factors.create(effective_from=date(2099, 1, 1), pue=1.1)
     run = states.queue(asked, Run.Trigger.API)
     spec = RunSpec.from_json(run.spec)
     assert (spec.load.levels, spec.load.requests, spec.slo.ttft_ms) == ((2.0,), 10, 500)
@@ -37,7 +40,7 @@ def test_a_queued_run_holds_a_whole_specification_and_the_setup_of_its_day(bench
     assert (spec.account.pue, spec.account.pue_source) == (1.2, "meter")
     assert spec.target.api_key_env
     assert "sk-not-in-the-spec" not in str(run.spec) + str(run.setup)
-    assert run.setup["site"]["pue"] == 1.2
+    assert (run.setup["site"]["pue"], run.setup["site"]["effective_from"]) == (1.2, "2026-01-01")
 
 
 def test_two_runs_of_one_benchmark_ask_the_same_with_different_salts(benchmark: Make) -> None:

@@ -17,12 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @contextmanager
-def embedded_engine(directory: Path) -> Iterator[str]:
+def embedded_engine(directory: Path, *options: str) -> Iterator[str]:
     """Its base address."""
     log = directory / "engine.log"
     with log.open("wb") as stream:
         process = spawn(
-            [sys.executable, "-m", "runners", "serve-demo", "--port", "0"],
+            [sys.executable, "-m", "runners", "serve-demo", "--port", "0", *options],
             env={"PATH": "/usr/bin:/bin", "HOME": str(directory)},
             cwd=str(ROOT),
             stdout=stream,

@@ -1,6 +1,7 @@
 """A server that answers as told by the request's model name: the one seam where servers must misbehave."""
 
 import json
+import re
 import socket
 import struct
 import threading
@@ -68,7 +69,10 @@ Script = Callable[[Wire], None]
 
 
 class Server:
-    """Answers every POST with ``scripts[model]`` and closes unless the script leaves the connection usable."""
+    """Answers every POST with ``scripts[model]`` and closes unless the script leaves the connection usable.
+
+    Requests that name no model, in the body or in the path, get the first script.
+    """
 
     def __init__(self, scripts: dict[str, Script]) -> None:
         self.scripts = scripts
@@ -81,7 +85,11 @@ class Server:
         self.port = self._listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._open: set[socket.socket] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.accept_from(self._listener)
+
+    def accept_from(self, listener: socket.socket) -> None:
+        """Serves connections to this listener too."""
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
 
     def close(self) -> None:
         self._listener.close()
@@ -89,10 +97,10 @@ class Server:
             with suppress(OSError):
                 sock.close()
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
-                sock, _ = self._listener.accept()
+                sock, _ = listener.accept()
             except OSError:
                 return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -123,12 +131,18 @@ class Server:
             self.heads.append(head)
             self.in_flight += 1
             self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+        model = request.get("model") or self._in_path(head) or next(iter(self.scripts))
         try:
-            self.scripts[request["model"]](Wire(sock))
+            self.scripts[model](Wire(sock))
         finally:
             with self._lock:
                 self.in_flight -= 1
-        return sock.fileno() >= 0 and request["model"].endswith("keep")
+        return sock.fileno() >= 0 and model.endswith("keep")
+
+    @staticmethod
+    def _in_path(head: bytes) -> str:
+        found = re.search(rb" /\S*/models/([^/ ]+)/", head.split(b"\r\n")[0])
+        return found[1].decode() if found else ""
 
     @staticmethod
     def _read_head(sock: socket.socket) -> tuple[bytes, bytes, bytes]:

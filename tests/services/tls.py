@@ -18,13 +18,14 @@ _NOW = datetime.datetime.now(datetime.UTC)
 
 
 class Authority:
-    """A certificate authority in a folder; ``ca`` is the file that clients trust."""
+    """A certificate authority in a folder; ``ca`` is the file that clients trust. With ``above`` it is no root."""
 
-    def __init__(self, folder: Path, name: str = "Test authority") -> None:
+    def __init__(self, folder: Path, name: str = "Test authority", above: "Authority | None" = None) -> None:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        self._certificate = self._signed(self._name, self._key, self._name, [], authority=True)
+        issuer = above or self
+        self._certificate = self._signed(self._name, self._key, issuer._name, [], authority=True, signer=issuer._key)
         self.ca = folder / "ca.pem"
         self.ca.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
@@ -62,8 +63,12 @@ class Authority:
 
 
 class TlsServer(Server):
+    """``names`` are what clients asked for by SNI."""
+
     def __init__(self, scripts: dict[str, Script], context: ssl.SSLContext) -> None:
         self._context = context
+        self.names: list[str | None] = []
+        context.sni_callback = lambda sock, name, _: self.names.append(name)
         super().__init__(scripts)
         self.url = f"https://127.0.0.1:{self.port}"
 
@@ -78,8 +83,15 @@ class TlsServer(Server):
 
 @contextmanager
 def serving_tls(scripts: dict[str, Script], certificate: Path, **settings: object) -> Iterator[TlsServer]:
+    """``clients``: the authority whose certificates clients must show; ``ciphers``; the rest is set on the context."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
+    clients = settings.pop("clients", None)
+    if clients:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(str(clients))
+    if "ciphers" in settings:
+        context.set_ciphers(str(settings.pop("ciphers")))
     for name, value in settings.items():
         setattr(context, name, value)
     server = TlsServer(scripts, context)

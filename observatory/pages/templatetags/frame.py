@@ -15,6 +15,7 @@ _FAMILIES = {
     "compare": ("compare",),
     "endpoints": ("endpoint", "deployment", "hardware", "site"),
     "benchmarks": ("benchmark", "schedule"),
+    "theory": ("theory",),
 }
 
 

@@ -1,8 +1,14 @@
-"""What every dialect gives the engine."""
+"""What every dialect gives the engine: how to ask, and what each event of an answer says in common terms."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from runners.load.lines import LineDecoder
+from runners.load.sse import Decoder, StreamDecoder
+
+_MAX_TOKENS = 100_000_000
+_MAX_MS = 1e12
 
 
 class BadPayload(Exception):
@@ -13,38 +19,194 @@ class InbandError(Exception):
     """An error object inside a successful response."""
 
 
-@dataclass(slots=True)
-class Delta:
-    """What one event, or one whole non-streamed answer, said. Texts may be empty; None means not mentioned."""
+class Usage(NamedTuple):
+    """Token counts by the server. ``cached`` is a part of ``prompt``, ``reasoning`` a part of ``output``."""
 
+    prompt: int | None = None
+    cached: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+
+    def after(self, earlier: "Usage | None") -> "Usage":
+        """This one, with what it leaves out taken from an earlier one: some servers tell it in parts."""
+        if earlier is None:
+            return self
+        return Usage(*(new if new is not None else old for new, old in zip(self, earlier, strict=True)))
+
+
+class Timings(NamedTuple):
+    """What the server itself says that it took, in milliseconds: a second source, kept beside ours."""
+
+    prompt_ms: float | None = None
+    decode_ms: float | None = None
+
+
+@dataclass(slots=True)
+class Piece:
+    """Generated text of one choice; all three may be empty."""
+
+    choice: int = 0
     content: str = ""
     reasoning: str = ""
-    other: str = ""  # tool-call arguments, refusal
+    other: str = ""  # tool calls, refusal
+
+    @property
+    def text(self) -> str:
+        return self.reasoning + self.content + self.other
+
+
+@dataclass(slots=True)
+class Delta:
+    """What one event, or one whole answer, said. None: not mentioned.
+
+    ``finish_reason`` is "stop", "length", "tool_calls" or "content_filter" where the dialect has a word for it, else
+    the server's own. ``done``: the dialect's end mark. ``results``: vectors or ranks of an answer without tokens.
+    """
+
+    pieces: list[Piece] = field(default_factory=list)
     finish_reason: str | None = None
-    usage: dict[str, Any] | None = None
+    usage: Usage | None = None
     model: str | None = None
-    timings: dict[str, Any] | None = None
-    choices: int = 0
+    timings: Timings | None = None
+    done: bool = False
+    results: int = 0
 
     @property
     def generated(self) -> bool:
-        return bool(self.content or self.reasoning or self.other)
+        return any(piece.text for piece in self.pieces)
 
     @property
     def plain_text(self) -> str | None:
         """The answer's text, when the event said that and nothing else that changes; None otherwise."""
-        more = self.reasoning or self.other or self.finish_reason or self.usage or self.timings
-        return self.content if self.content and not more else None
+        if len(self.pieces) != 1 or self.finish_reason or self.usage or self.timings or self.done:
+            return None
+        piece = self.pieces[0]
+        return piece.content if piece.content and not (piece.reasoning or piece.other) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request in common terms. ``images`` are PNG files in base64."""
+
+    model: str
+    prompt: str
+    output_tokens: int
+    stream: bool = True
+    choices: int = 1
+    images: tuple[str, ...] = ()
+    temperature: float = 0.0
+    ignore_eos: bool = True
+
+
+@dataclass(frozen=True)
+class Framing:
+    """How events lie in the body. ``bare_json``: a line of JSON each, of which the last needs no line end."""
+
+    content_types: tuple[str, ...]
+    decoder: Callable[[], StreamDecoder]
+    bare_json: bool = False
+
+
+SSE = Framing(("text/event-stream",), Decoder)
+JSON_LINES = Framing(("application/x-ndjson", "application/ndjson", "application/jsonl"), LineDecoder, bare_json=True)
 
 
 @dataclass(frozen=True)
 class DialectForm:
-    """``path`` follows the base URL; ``body`` builds a request; ``read`` reads one event's or answer's JSON.
+    """One wire form. All of ``read`` and ``read_whole`` raise BadPayload and InbandError and nothing else, whatever the
+    JSON holds.
 
-    ``read`` raises BadPayload and InbandError and nothing else, whatever the JSON holds.
+    path, whole_path    behind the base address, for streamed and for whole answers; ``{model}`` stands for the model
+    base                what completes an address that has no version segment: "/v1", or "" for dialects without one
+    headers             sent with every request
+    key_header          "NAME: SCHEME" or "NAME": where the API key goes
+    models_path         behind the base address: the page that lists the server's models; "" without one
+    end_mark            data of the event that ends a stream although it is not JSON
+    ends_by_close       the stream has no end mark: a clean close ends it
+    generates           False for answers without tokens, which are never streamed
+    optional            body fields that some servers refuse, in the order in which they are left out
+    renamed             (old, new) name of a body field that some servers want under its new name
     """
 
     path: str
-    body: Callable[[str, str, int], dict[str, Any]]
-    read: Callable[[Any], Delta]
+    body: Callable[[Ask], dict[str, Any]]
     read_whole: Callable[[Any], Delta]
+    read: Callable[[Any], Delta] = lambda chunk: Delta()
+    whole_path: str = ""
+    base: str = "/v1"
+    headers: tuple[tuple[str, str], ...] = ()
+    key_header: str = "Authorization: Bearer"
+    models_path: str = "/models"
+    framing: Framing = SSE
+    end_mark: bytes = b"[DONE]"
+    ends_by_close: bool = False
+    generates: bool = True
+    optional: tuple[str, ...] = ()
+    renamed: tuple[str, str] | None = None
+    takes_choices: bool = False
+    takes_images: bool = False
+    least_output_tokens: int = 1
+
+
+# reading JSON that may hold anything
+
+
+def object_of(value: Any, name: str) -> dict[str, Any]:
+    """Raises BadPayload for anything but an object."""
+    if not isinstance(value, dict):
+        raise BadPayload(f"{name} is {type(value).__name__}, not an object")
+    return value
+
+
+def list_of(value: Any, name: str) -> list[Any]:
+    """Null is an empty list. Raises BadPayload for anything else that is not a list."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise BadPayload(f"{name} is {type(value).__name__}, not a list")
+    return value
+
+
+def text_of(value: Any, name: str) -> str:
+    """Null is an empty text. Raises BadPayload for anything else that is not text."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadPayload(f"{name} is {type(value).__name__}, not text")
+    return value
+
+
+def count_of(value: Any) -> int | None:
+    """A plausible token count; anything else is missing."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_TOKENS:
+        return value
+    return None
+
+
+def member(value: Any, *path: str) -> Any:
+    """What lies at ``path`` inside objects; None where there is none."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def ms_of(value: Any, per_ms: float = 1.0) -> float | None:
+    """A plausible duration in milliseconds; ``per_ms`` is 1e6 for nanoseconds."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MAX_MS * per_ms:
+        return value / per_ms
+    return None
+
+
+def refuse_error(chunk: Any) -> dict[str, Any]:
+    """The object itself. Raises InbandError when it carries an error, BadPayload when it is no object."""
+    answer = object_of(chunk, "the answer")
+    error = answer.get("error")
+    if error:
+        raise InbandError(error_text(error))
+    return answer
+
+
+def error_text(error: Any) -> str:
+    if isinstance(error, dict):
+        return str(error.get("message") or error.get("type") or error)[:500]
+    return str(error)[:500]

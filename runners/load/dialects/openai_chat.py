@@ -1,27 +1,43 @@
-"""OpenAI chat completions: POST /chat/completions."""
+"""OpenAI chat completions: POST /v1/chat/completions."""
 
 from typing import Any
 
-from runners.load.dialects.base import BadPayload, Delta, DialectForm
-from runners.load.dialects.openai_common import read_message, read_with
+from runners.load.dialects.base import Ask, BadPayload, Delta, DialectForm, Piece
+from runners.load.dialects.openai_common import OPTIONAL, common_body, data_url, read_message, read_with
 
 
-def _body(model: str, prompt: str, output_tokens: int) -> dict[str, Any]:
-    return {"model": model, "messages": [{"role": "user", "content": prompt}], "max_tokens": output_tokens}
+def _body(ask: Ask) -> dict[str, Any]:
+    return {**common_body(ask), "messages": [{"role": "user", "content": _content(ask)}]}
 
 
-def _read_choice(choice: dict[str, Any], delta: Delta, member: str) -> None:
+def _content(ask: Ask) -> Any:
+    if not ask.images:
+        return ask.prompt
+    images = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in ask.images]
+    return [*images, {"type": "text", "text": ask.prompt}]
+
+
+def _read_choice(choice: dict[str, Any], piece: Piece, member: str) -> None:
     if member not in choice and "text" in choice:
         raise BadPayload("this is the form of text completions: use the dialect openai-completions")
-    read_message(choice.get(member), delta)
+    read_message(choice.get(member), piece)
 
 
 def _read(chunk: Any) -> Delta:
-    return read_with(chunk, lambda choice, delta: _read_choice(choice, delta, "delta"))
+    return read_with(chunk, lambda choice, piece: _read_choice(choice, piece, "delta"))
 
 
 def _read_whole(answer: Any) -> Delta:
-    return read_with(answer, lambda choice, delta: _read_choice(choice, delta, "message"))
+    return read_with(answer, lambda choice, piece: _read_choice(choice, piece, "message"))
 
 
-FORM = DialectForm("/chat/completions", _body, _read, _read_whole)
+FORM = DialectForm(
+    path="/chat/completions",
+    body=_body,
+    read=_read,
+    read_whole=_read_whole,
+    optional=OPTIONAL,
+    renamed=("max_tokens", "max_completion_tokens"),
+    takes_choices=True,
+    takes_images=True,
+)

@@ -1,21 +1,29 @@
-"""OpenAI completions: POST /completions."""
+"""OpenAI completions: POST /v1/completions."""
 
 from typing import Any
 
-from runners.load.dialects.base import Delta, DialectForm
-from runners.load.dialects.openai_common import read_with, text_of
+from runners.load.dialects.base import Ask, Delta, DialectForm, Piece, text_of
+from runners.load.dialects.openai_common import OPTIONAL, common_body, read_with
 
 
-def _body(model: str, prompt: str, output_tokens: int) -> dict[str, Any]:
-    return {"model": model, "prompt": prompt, "max_tokens": output_tokens}
+def _body(ask: Ask) -> dict[str, Any]:
+    """``echo``: a prompt that came back would be taken for output."""
+    return {**common_body(ask), "prompt": ask.prompt, "echo": False}
 
 
-def _read_choice(choice: dict[str, Any], delta: Delta) -> None:
-    delta.content += text_of(choice.get("text"), "text")
+def _read_choice(choice: dict[str, Any], piece: Piece) -> None:
+    piece.content = text_of(choice.get("text"), "text")
 
 
 def _read(chunk: Any) -> Delta:
     return read_with(chunk, _read_choice)
 
 
-FORM = DialectForm("/completions", _body, _read, _read)
+FORM = DialectForm(
+    path="/completions",
+    body=_body,
+    read=_read,
+    read_whole=_read,
+    optional=("echo", *OPTIONAL),
+    takes_choices=True,
+)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from runners.load.calibrate import Calibration, calibrate, usual_error_ms
-from runners.load.statistics import distribution
+from runners.load.calibrate import Calibration, calibrate
+from runners.load.statistics import distribution, usual
 from runners.load.summary import Client, summarise_stage
 from runners.spec import Arrivals, Load, RunSpec, Target
 from tests.runners.load.test_summary import closed, table
@@ -59,4 +59,4 @@ def test_an_error_too_large_beside_what_was_measured_limits_the_claim(errors, ve
 
 def test_one_hiccup_in_a_hundred_events_limits_nothing():
     once = distribution(np.array([0.02] * 99 + [30.0]))
-    assert usual_error_ms(once) < 0.1
+    assert usual(once).ms < 0.1

@@ -1,19 +1,44 @@
-"""What a server may send, and what it counts as: through the real engine, over a real socket."""
+"""What a server may send, and what it counts as: through the real engine, over a real socket.
+
+Bad input that is none of an answer's bytes is tested elsewhere:
+
+| what | where |
+|---|---|
+| host does not resolve, address denied, user name, zone id, socket file, backslash in the URL | ../test_address.py |
+| a name that resolves to something else later | test_address.py, test_transport.py |
+| connection refused, server that dies: the stage stops by itself | ../test_bench.py |
+| packets swallowed, IPv6 without a route, no ports or descriptors left, proxies, unread requests | test_transport.py |
+| certificates, versions, SNI, client certificates, plain text on a TLS port | test_tls.py |
+| every split of the bytes | test_sse.py, test_framing.py, dialects/test_contract.py |
+| errors and streams in other dialects, streams for whole answers, no Expect header | dialects/test_contract.py |
+| tokens, gaps, usage in odd places | test_measurement_cases.py |
+| paused server, half of the traffic bad | test_mixed_traffic.py |
+| a cancelled run, the end of the grace | ../test_bench.py, test_transport.py, tests/runs/test_workers.py |
+| a worker killed in the middle | tests/runs/test_workers.py, tests/runs/test_real_engine.py |
+| hostile names on pages, in charts and sheets | tests/pages_results/test_browser.py, tests/reports/ |
+| HTTP/2 (GOAWAY) | does not occur: HTTP/1.1 is the only protocol that is spoken |
+
+A negative Content-Length is a protocol error here and not a body that ends at the close: RFC 9112, 6.3 calls it
+unrecoverable.
+"""
 
 import gzip
 import json
 import time
 import zlib
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 
 from runners.load.answer import Answer
 from runners.load.check import exchange_once
 from runners.load.target import Requests, base_endpoint, destination
-from runners.spec import Dialect, Timeouts
+from runners.spec import Target, Timeouts
 from tests.services.misbehaving import Wire, content, good, hang_mid_stream, json_body, serving, silent
 
-TIMEOUTS = Timeouts(connect_s=1.0, first_byte_s=0.4, idle_s=0.4, total_s=2.0)
+SHORT = Timeouts(connect_s=1.0, first_byte_s=0.4, idle_s=0.4, total_s=2.0)
+LONG = Timeouts(connect_s=5.0, first_byte_s=10.0, idle_s=10.0, total_s=20.0)
 
 
 def with_events(*events: object, done: bool = True):
@@ -177,6 +202,27 @@ def slow_drip(wire: Wire) -> None:
         time.sleep(0.1)
 
 
+def known_length_with_pauses(wire: Wire) -> None:
+    wire.head(f"Content-Length: {len(GOOD_STREAM)}", chunked=False)
+    for piece in GOOD_STREAM.split(b"\n\n")[:-1]:
+        wire.raw(piece + b"\n\n")
+        time.sleep(0.06)
+
+
+def busy(retry_after: str):
+    return json_body(
+        {"error": {"message": "slow down"}}, "429 Too Many", "application/json", f"Retry-After: {retry_after}"
+    )
+
+
+def two_choices(first: int, second: int) -> dict[str, object]:
+    return {"choices": [{"index": first, "delta": {"content": "a"}}, {"index": second, "delta": {"content": "b"}}]}
+
+
+THREE_DAYS_AGO = format_datetime(datetime.now(UTC) - timedelta(days=3), usegmt=True)
+HOSTILE_MODEL = "<img src=x onerror=alert(1)>=cmd|' /C calc'!A0 a\u202eb %{x}\u0000"
+
+
 def long_line(size: int):
     return with_events(content("x" * size), FINISHED, USAGE)
 
@@ -207,11 +253,19 @@ CASES = {
         0,
     ),
     "no_content_204": (lambda wire: wire.raw(b"HTTP/1.1 204 No Content\r\n\r\n"), "empty", (), 0),
+    "headers_200": (stream(GOOD_STREAM, *(f"X-{number}: y" for number in range(200))), "ok", (), 2),
     "headers_400": (many_headers, "protocol_error", (), 0),
     "header_drip": (header_drip, "timeout_total", (), 0),
     "header_nul_latin1": (lambda wire: wire.raw(b"HTTP/1.1 200 OK\r\nX-A: \xff\x00b\r\n\r\n"), "protocol_error", (), 0),
     "redirect_307": (
         json_body(b"", "307 Temporary Redirect", "text/plain", "Location: http://169.254.169.254/"),
+        "http_error",
+        (),
+        0,
+    ),
+    "redirect_loop": (json_body(b"", "302 Found", "text/plain", "Location: /v1/chat/completions"), "http_error", (), 0),
+    "redirect_http_downgrade": (
+        json_body(b"", "301 Moved", "text/plain", "Location: http://127.0.0.1:1/"),
         "http_error",
         (),
         0,
@@ -235,6 +289,12 @@ CASES = {
         (),
         0,
     ),
+    "retry_after_http_date": (busy("Wed, 21 Oct 2026 07:28:00 GMT"), "http_error", (), 0),
+    "retry_after_negative": (busy("-1"), "http_error", (), 0),
+    "retry_after_for_days": (busy("99999999"), "http_error", (), 0),
+    "retry_after_words": (busy("soon"), "http_error", (), 0),
+    "date_header_skew": (stream(GOOD_STREAM, f"Date: {THREE_DAYS_AGO}"), "ok", ("clock_skew",), 2),
+    "date_header_nonsense": (stream(GOOD_STREAM, "Date: yesterday"), "ok", (), 2),
     "status_500_html": (
         json_body(b"<html><h1>Bad gateway</h1></html>", "502 Bad Gateway", "text/html"),
         "http_error",
@@ -253,6 +313,7 @@ CASES = {
     "content_length_negative": (stream(GOOD_STREAM, "Content-Length: -1"), "protocol_error", (), 0),
     "content_length_conflict": (conflicting_lengths, "protocol_error", (), 0),
     "http10_close_delimited": (http10, "ok", (), 2),
+    "identity_with_length_slow": (known_length_with_pauses, "ok", (), 2),
     "reset_mid_stream": (reset_mid_stream, "reset", (), 1),
     "pipelined_second_response": (two_responses, "ok", ("not_streaming",), 0),
     "gzip_sse_flushed": (gzip_stream, "ok", ("compressed",), 2),
@@ -288,6 +349,7 @@ CASES = {
     "sse_slow_drip": (slow_drip, "timeout_total", (), None),
     "done_and_finish_missing": (with_events(content("a"), done=False), "truncated", (), 1),
     "done_only": (with_events(), "empty", (), 0),
+    "done_twice": (stream(GOOD_STREAM + b"data: [DONE]\n\n"), "ok", ("data_after_done",), 2),
     "data_after_done": (stream(GOOD_STREAM + event(content("late"))), "ok", ("data_after_done",), 2),
     "error_event_mid": (with_events(content("a"), {"error": {"message": "out of memory"}}), "inband_error", (), 1),
     "event_error_anthropic": (
@@ -303,6 +365,17 @@ CASES = {
     "json_1e999": (with_events(content("a"), FINISHED, usage_of("1e999")), "ok", ("bad_usage",), 1),
     "json_big_int": (with_events(content("a"), FINISHED, usage_of("1" + "0" * 400)), "ok", ("bad_usage",), 1),
     "json_huge_int": (with_events(content("a"), FINISHED, usage_of("1" + "0" * 5000)), "parse_error", (), 1),
+    "json_infinity": (with_events(content("a"), usage_of("Infinity")), "parse_error", (), 1),
+    "json_dup_keys": (
+        with_events(
+            content("a"),
+            FINISHED,
+            b'{"choices": [], "usage": {"completion_tokens": 9}, "usage": {"completion_tokens": 2}}',
+        ),
+        "ok",
+        ("repeated_key",),
+        1,
+    ),
     "json_wrong_type_choices": (with_events({"choices": {}}), "bad_payload", (), 0),
     "json_wrong_type_delta": (with_events({"choices": [{"delta": []}]}), "bad_payload", (), 0),
     "json_wrong_type_content": (with_events({"choices": [{"delta": {"content": 5}}]}), "bad_payload", (), 0),
@@ -317,6 +390,13 @@ CASES = {
     ),
     "delta_tool_calls_null": (with_events(content("a", tool_calls=None), FINISHED), "ok", (), 1),
     "tool_calls_deltas": (with_events(tool('{"a"'), tool(": 1}"), tool("{}", 1), FINISHED), "ok", (), 3),
+    "reasoning_content": (
+        with_events({"choices": [{"delta": {"reasoning_content": "hm"}}]}, content("a"), FINISHED),
+        "ok",
+        (),
+        2,
+    ),
+    "n_gt_1": (with_events(two_choices(0, 1), two_choices(1, 0), FINISHED, usage_of(4)), "ok", (), 4),
     "finish_content_filter": (
         with_events(content("a"), {"choices": [{"delta": {}, "finish_reason": "content_filter"}]}),
         "filtered",
@@ -330,8 +410,20 @@ CASES = {
         1,
     ),
     "usage_null": (with_events({**content("a"), "usage": None}, FINISHED, USAGE), "ok", (), 1),
+    "usage_every_chunk": (
+        with_events(*({**content("a"), "usage": {"completion_tokens": n}} for n in (1, 2, 3)), FINISHED),
+        "ok",
+        (),
+        3,
+    ),
     "usage_twice": (with_events(content("a"), FINISHED, usage_of(2), usage_of(3)), "ok", ("usage_conflict",), 1),
     "usage_zero_with_text": (with_events(content("a"), FINISHED, usage_of(0)), "ok", ("bad_usage",), 1),
+    "model_name_hostile": (
+        with_events({**content("a"), "model": HOSTILE_MODEL}, FINISHED),
+        "ok",
+        ("model_mismatch",),
+        1,
+    ),
     "model_name_changes": (with_events({**content("a"), "model": "other"}, FINISHED), "ok", ("model_mismatch",), 1),
     "nonstream_reply_to_stream": (json_body(WHOLE), "ok", ("not_streaming",), 0),
     "content_type_html_200": (json_body(b"<html>hi</html>", "200 OK", "text/html"), "bad_content_type", (), 0),
@@ -346,11 +438,13 @@ def server():
         yield running
 
 
-def row_of(server, name: str, dialect: Dialect = Dialect.OPENAI_CHAT) -> dict[str, object]:
+def row_of(server, name: str) -> dict[str, object]:
     endpoint = base_endpoint(server.url)
-    requests = Requests(endpoint, dialect, name, key="sk-secret-key")
-    exchange = exchange_once(destination(endpoint), TIMEOUTS, requests.build("hi", 8), 8)
-    return Answer(exchange, requests.form, name, secret="sk-secret-key").row()
+    requests = Requests(endpoint, Target(server.url, name), key="sk-secret-key")
+    timeouts = SHORT if CASES[name][1].startswith("timeout") else LONG
+    exchange = exchange_once(destination(endpoint), timeouts, requests.build("hi", 8), 8)
+    exchange.model = name
+    return Answer(exchange, requests.form, secret="sk-secret-key").row()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -367,6 +461,37 @@ def test_a_key_that_a_server_echoes_is_cut_out(server):
     row = row_of(server, "status_401")
     assert "sk-secret-key" not in json.dumps(row)
     assert "[key]" in row["detail"]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("retry_after")])
+def test_a_wish_to_wait_is_told_and_never_followed(server, name):
+    began = time.monotonic()
+    row = row_of(server, name)
+    assert time.monotonic() - began < 2
+    assert row["detail"].startswith("429 slow down (Retry-After: ")
+
+
+def test_a_pause_before_the_rest_of_a_known_length_is_not_in_the_time_to_first_token(server):
+    row = row_of(server, "identity_with_length_slow")
+    assert row["end_ns"] - row["first_token_ns"] > 200e6
+
+
+def test_the_last_usage_counts_and_is_not_added_to_those_before(server):
+    row = row_of(server, "usage_every_chunk")
+    assert (row["output_tokens"], row["event_tokens"]) == (3, [1, 1, 1])
+    assert row_of(server, "json_dup_keys")["output_tokens"] == 2
+    assert row_of(server, "usage_twice")["output_tokens"] == 3
+
+
+def test_a_hostile_name_is_kept_as_text_without_what_no_database_takes(server):
+    name = row_of(server, "model_name_hostile")["response_model"]
+    assert name == HOSTILE_MODEL.replace("\0", "")
+    name.encode("utf-8")
+
+
+def test_choices_of_one_event_are_events_of_their_own(server):
+    row = row_of(server, "n_gt_1")
+    assert (row["event_choices"], row["output_tokens"]) == ([0, 1, 1, 0], 4)
 
 
 def test_a_redirect_is_named_and_not_followed(server):

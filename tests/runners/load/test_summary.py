@@ -78,6 +78,33 @@ def test_a_first_event_of_many_tokens_is_not_counted_as_decoded_after_it():
     assert mean(stage([request]), "tpot_ms") == pytest.approx(10)
 
 
+def test_gaps_and_times_per_token_stay_within_one_choice():
+    # two choices, 20 ms a token each, 5 ms apart; the first event of each holds two tokens, the others one
+    starts = {0: 50.0, 1: 55.0}
+    events = sorted((starts[choice] + 20 * i, choice, 2 if i == 0 else 1) for choice in (0, 1) for i in range(6))
+    request = row(0, tokens=14, events=12) | {
+        "event_offsets_ns": [round(at * MS) for at, _, _ in events],
+        "event_choices": [choice for _, choice, _ in events],
+        "event_tokens": [tokens for _, _, tokens in events],
+        "first_token_ns": START + 50 * MS, "last_token_ns": START + 155 * MS, "end_ns": START + 156 * MS,
+    }  # fmt: skip
+    result = stage([request, row(500)])
+    single, both = (result["metrics"][name] for name in ("tpot_ms", "event_gap_ms"))
+    assert (single["min"], single["max"]) == pytest.approx((10, 20))
+    assert both["n"] == 10 + 10
+    assert (both["min"], both["max"]) == pytest.approx((10, 20))
+
+
+def test_choices_without_told_tokens_count_one_token_for_the_first_event_of_each():
+    request = row(0, tokens=8, events=8) | {
+        "event_offsets_ns": [(50 + 10 * (i // 2)) * MS for i in range(8)], "event_choices": [0, 1] * 4,
+        "first_token_ns": START + 50 * MS, "last_token_ns": START + 80 * MS, "end_ns": START + 81 * MS,
+    }  # fmt: skip
+    result = stage([request])
+    assert mean(result, "tpot_ms") == pytest.approx(10)
+    assert mean(result, "ttft_ms") == pytest.approx(50)
+
+
 def test_gaps_within_one_read_make_inter_token_latency_not_observable():
     result = stage([row(0, tokens=11, gap_ms=0.0)])
     assert "itl_ms" not in result["metrics"]
@@ -202,3 +229,86 @@ def test_gaps_of_one_request_are_not_taken_for_independent():
     rows = [row(i * 400, gap_ms=float(gap), tokens=30) for i, gap in enumerate(rng.normal(10, 3, 20).clip(4))]
     itl = stage(rows)["metrics"]["itl_ms"]
     assert itl["high"] - itl["low"] > 1.5  # 580 gaps, but only 20 independent requests
+
+
+# rates at the edges of a window
+
+
+def batches(concurrency: int, count: int, batch_ms: float, *, warmup: int = 0, **more) -> list[dict[str, object]]:
+    """A server that answers in lock step: every batch of requests ends together."""
+    return [
+        row((i // concurrency) * batch_ms, warmup=i < warmup, tokens=11, gap_ms=(batch_ms - 51) / 10, **more)
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("count", [40, 41, 42, 43, 47])
+@pytest.mark.parametrize("warmup", [0, 4, 8])
+def test_with_a_constant_length_request_rate_times_length_is_token_rate(count, warmup):
+    result = stage(batches(4, count, 400.0, warmup=warmup), level=4.0)
+    assert mean(result, "request_per_s") == pytest.approx(mean(result, "output_tokens_per_s") / 11, rel=0.05)
+    assert mean(result, "request_per_s") == pytest.approx(4 / 0.4, rel=0.05)
+
+
+def test_the_steady_window_of_a_closed_loop_ends_when_no_request_takes_the_place_of_one_that_ended():
+    result = stage(closed(4, 200), level=4.0)
+    last_sent = START + round((200 // 4 - 1) * 151 * MS)
+    assert result["window"]["end_ns"] == last_sent + 151 * MS
+
+
+def test_warmup_requests_that_end_in_the_whole_window_count_by_their_share():
+    rows = [row(0, warmup=True, ttft_ms=900), row(0, warmup=True, ttft_ms=900), row(900, ttft_ms=900)]
+    result = stage(rows, level=3.0)
+    assert result["window"]["kind"] == "whole"
+    assert mean(result, "request_per_s") == pytest.approx((1 + 2 * 101 / 1001) / 1.001, rel=0.01)
+
+
+def test_an_open_loop_is_steady_once_the_load_has_lasted_as_long_as_a_request():
+    rows = [row(i * 50, ttft_ms=1000, gap_ms=100, tokens=11) for i in range(140)]
+    result = stage(rows, level=20.0, arrivals=Arrivals.CONSTANT)
+    assert result["window"]["kind"] == "steady"
+    assert mean(result, "request_per_s") == pytest.approx(20, rel=0.03)
+    assert mean(result, "achieved_concurrency") == pytest.approx(40, rel=0.03)
+    assert mean(result, "output_tokens_per_s") == pytest.approx(220, rel=0.05)
+
+
+# counts that are not known
+
+
+def test_an_unknown_number_of_tokens_meets_no_bound_on_tpot():
+    rows = [r | {"output_tokens": None} for r in closed(1, 20)]
+    assert mean(stage(rows, slo=Slo(tpot_ms=1)), "goodput_share") == 0
+    assert mean(stage([row(i * 151, tokens=1) for i in range(20)], slo=Slo(tpot_ms=1)), "goodput_share") == 100
+
+
+def test_rates_of_tokens_are_left_out_when_some_answers_have_no_count():
+    rows = [r | ({"output_tokens": None} if i % 2 else {}) for i, r in enumerate(closed(1, 40))]
+    result = stage(rows, account=Account(usd_per_hour=1.0))
+    assert "request_per_s" in result["metrics"]
+    assert not {"output_tokens_per_s", "total_tokens_per_s", "usd_per_mtok_output"} & set(result["metrics"])
+    assert "tokens_unknown" in {item["code"] for item in result["reasons"]}
+
+
+def test_tokens_that_came_with_the_first_read_are_not_decoded_after_it():
+    bundled = row(0, tokens=40, events=5, gap_ms=80)
+    assert mean(stage([bundled]), "tpot_ms") == pytest.approx(10)
+    packet = row(0, tokens=20, gap_ms=0) | {"event_offsets_ns": [100 * MS] * 10 + [200 * MS] * 10}
+    packet |= {"first_token_ns": START + 100 * MS, "last_token_ns": START + 200 * MS, "end_ns": START + 201 * MS}
+    assert mean(stage([packet]), "tpot_ms") == pytest.approx(10)
+
+
+def test_a_stream_that_came_in_one_read_has_no_tpot():
+    result = stage([row(0, tokens=20, gap_ms=0)], slo=Slo(tpot_ms=1))
+    assert "tpot_ms" not in result["metrics"]
+    assert mean(result, "goodput_share") == 0
+
+
+def test_a_single_late_request_among_few_limits_nothing():
+    rows = [r | {"due_ns": r["sent_ns"] - (50 * MS if i == 0 else 0)} for i, r in enumerate(closed(1, 20))]
+    assert stage(rows, level=6.0, arrivals=Arrivals.CONSTANT, client=Client())["verdict"] == "ok"
+
+
+def test_a_warmup_that_holds_every_slot_to_the_end_says_so():
+    result = stage([row(0, warmup=True)])
+    assert result["verdict"] == "failed"
+    assert "longer than a request" in result["reasons"][0]["text"]

@@ -1,0 +1,78 @@
+"""Carbon and water of the measured energy, at the run's own site and elsewhere."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from observatory.catalog.models import Site
+from observatory.pages.results import RunResults, StageResults
+from observatory.runs.pricing import pricings
+from observatory.theory.accounts import environment
+
+#: How many places are shown at each end of the range.
+FEW_PLACES = 10
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Of one query. Grams of CO2e by the grid's average and after contracts, millilitres of water; None is unknown."""
+
+    location_g: float | None
+    market_g: float | None
+    site_ml: float | None
+    total_ml: float | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a query would emit somewhere, with that place's PUE and grid."""
+
+    name: str
+    pue: float
+    location_g: float
+    market_g: float | None
+
+
+def footprint(wh: float, factors: Any) -> Footprint:
+    """``wh``: IT energy of the query; ``factors`` with pue, grids and water."""
+    kwh, pue = wh / 1e3, factors.pue
+    facility = None if pue is None else kwh * pue
+    grids = (factors.grid_g_per_kwh, factors.grid_market_g_per_kwh)
+    carbon = [None if facility is None or grid is None else environment.carbon_g(facility, grid) for grid in grids]
+    water = None
+    if factors.wue_l_per_kwh is not None:
+        water = environment.water_l(kwh, factors.wue_l_per_kwh, pue=pue, grid_l_per_kwh=factors.grid_l_per_kwh)
+    site_ml = None if water is None else water.site_l * 1e3
+    total_ml = None if water is None or water.total_l is None else water.total_l * 1e3
+    return Footprint(carbon[0], carbon[1], site_ml, total_ml)
+
+
+def context(results: RunResults, stage: StageResults) -> dict[str, Any]:
+    """What the Energy tab shows of carbon and water, with the factors of the day of the run."""
+    own = pricings(results.run)[0]
+    wh = stage.value("wh_per_query")
+    return {
+        "factors": own.factors,
+        "factors_day": own.day,
+        "footprint": None if wh is None else footprint(wh, own.factors),
+    }
+
+
+def places(results: RunResults, stage: StageResults) -> tuple[Place | None, list[Place], int]:
+    """(the run's own place, others from the lowest to the highest, how many were left out between)."""
+    wh = stage.value("wh_per_query")
+    if wh is None:
+        return None, [], 0
+    own = pricings(results.run)[0]
+    here = _place(own.factors.site or "this run's site", wh, own.factors)
+    known = [_place(site.name, wh, site) for site in Site.objects.on(own.day) if site.name != own.factors.site]
+    found = sorted((place for place in known if place is not None), key=lambda place: place.location_g)
+    if len(found) <= 2 * FEW_PLACES:
+        return here, found, 0
+    return here, found[:FEW_PLACES] + found[-FEW_PLACES:], len(found) - 2 * FEW_PLACES
+
+
+def _place(name: str, wh: float, factors: Any) -> Place | None:
+    made = footprint(wh, factors)
+    if made.location_g is None:
+        return None
+    return Place(name, factors.pue, made.location_g, made.market_g)

@@ -1,0 +1,228 @@
+"""The Cost tab: what the measured tokens cost on a chosen basis. The URL holds every choice."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from observatory.catalog.models import AcceleratorPrice, Billing
+from observatory.pages.results import RunResults, StageResults
+from observatory.runs import money
+from observatory.runs.pricing import Factors, Priced, pricings
+from observatory.theory.accounts import api_prices, hourly
+from observatory.theory.accounts.api_cost import Rates, api_cost
+from observatory.theory.accounts.hourly import Basis, Denominator, Hour
+from observatory.theory.accounts.usage import Usage
+from runners.metrics import Mark
+
+BASES = {
+    Basis.RENT: "Rent",
+    Basis.OWN: "Own",
+    Basis.ELECTRICITY: "Electricity only",
+    Basis.API: "API price",
+}
+DEFAULT_YEARS = 4.0
+_MOST_USD = 1e9
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the URL asks for. ``utilisation`` is a share. ``api`` is "provider/model" of the price list, or empty."""
+
+    basis: Basis
+    utilisation: float
+    capex_usd: float | None
+    years: float
+    api: str
+    pricing: str
+
+
+def choice(query: Mapping[str, str]) -> Choice:
+    """What cannot be read is as if it had not been given."""
+    asked = query.get("basis", "")
+    return Choice(
+        basis=Basis(asked) if asked in list(Basis) else Basis.RENT,
+        utilisation=(_number(query.get("utilisation", ""), 1, 100) or 100) / 100,
+        capex_usd=_number(query.get("capex_usd", ""), 0, _MOST_USD),
+        years=_number(query.get("years", ""), 0.1, 30) or DEFAULT_YEARS,
+        api=query.get("api", "").strip()[:200],
+        pricing=query.get("pricing", ""),
+    )
+
+
+def _number(text: str, low: float, high: float) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if low <= value <= high else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A stage's cost; None with ``reason`` where something that it needs is unknown."""
+
+    stage: StageResults
+    usd_per_hour: float | None
+    usd_per_mtok_output: float | None
+    usd_per_mtok_total: float | None
+    usd_per_query: float | None
+    mark: Mark
+    how: str
+    reason: str = ""
+
+
+class RunCost:
+    """The costs of a run's stages on the basis that ``choice`` names."""
+
+    def __init__(self, results: RunResults, chosen: Choice) -> None:
+        self.results = results
+        self.choice = chosen
+
+    @cached_property
+    def pricings(self) -> list[Priced]:
+        return pricings(self.results.run)
+
+    @cached_property
+    def priced(self) -> Priced:
+        """The pricing that is asked for, else the run's own."""
+        return next((item for item in self.pricings if str(item.pk) == self.choice.pricing), self.pricings[0])
+
+    @property
+    def factors(self) -> Factors:
+        return self.priced.factors
+
+    @cached_property
+    def capex_usd(self) -> float | None:
+        """As asked, else the purchase price of the deployment's accelerators on the day of the prices."""
+        if self.choice.capex_usd is not None:
+            return self.choice.capex_usd
+        accelerator = (self.results.run.setup.get("accelerator") or {}).get("slug")
+        count = self.results.run.setup.get("accelerator_count") or 0
+        rows = AcceleratorPrice.objects.on(self.priced.day).filter(accelerator__slug=accelerator or "")
+        price = rows.filter(purchase_usd__isnull=False).order_by("purchase_usd").first()
+        return float(price.purchase_usd) * count if price and price.purchase_usd is not None and count else None
+
+    @cached_property
+    def api(self) -> str:
+        """As asked, else the model that the endpoint is paid for by the token."""
+        endpoint = self.results.run.setup.get("endpoint") or {}
+        if self.choice.api or endpoint.get("billing") != Billing.TOKENS:
+            return self.choice.api
+        return "/".join(filter(None, (endpoint.get("price_provider"), endpoint["price_model"] or endpoint["model"])))
+
+    @cached_property
+    def rates(self) -> tuple[Rates | None, str]:
+        """The API price of the day of the prices, or why there is none."""
+        run = self.results.run
+        if not self.choice.api and run.endpoint.billing == Billing.TOKENS:
+            return money.rates(run.endpoint, run.started_at or run.queued_at)
+        if not self.api:
+            return None, "name a model of the price list, such as openai/gpt-4o"
+        provider, slash, model = self.api.partition("/")
+        known = provider in {name for name, _ in api_prices.token_models()}
+        found = api_prices.quote(model, provider) if slash and known else api_prices.quote(self.api)
+        return found.rates, found.reason
+
+    def row(self, stage: StageResults, basis: Basis | None = None, utilisation: float | None = None) -> Row:
+        """The stage on a basis and at a utilisation, by default the chosen ones."""
+        basis = basis or self.choice.basis
+        if basis is Basis.API:
+            return self._api_row(stage)
+        hour = self._hour(stage, basis)
+        if isinstance(hour, str):
+            return Row(stage, None, None, None, None, Mark.MEASURED, "", hour)
+        if basis is not Basis.ELECTRICITY:
+            hour = hour.shared(utilisation or self.choice.utilisation, "of the hours serve")
+        output, total, queries = (
+            stage.value(key) for key in ("output_tokens_per_s", "total_tokens_per_s", "request_per_s")
+        )
+        return Row(
+            stage,
+            hour.usd,
+            hourly.token_price(hour.usd, output, Denominator.OUTPUT).usd if output else None,
+            hourly.token_price(hour.usd, total, Denominator.TOTAL).usd if total else None,
+            hourly.query_price(hour.usd, queries) if queries else None,
+            self._mark(basis, stage),
+            hour.words,
+        )
+
+    def _hour(self, stage: StageResults, basis: Basis) -> Hour | str:
+        """An hour of the deployment that serves without a break, or what is unknown."""
+        factors = self.factors
+        if basis is Basis.RENT:
+            unknown = "the deployment had no price"
+            return unknown if factors.usd_per_hour is None else _rent(factors)
+        power_w = stage.value("power_w")
+        if power_w is None:
+            return "energy was not measured"
+        if factors.pue is None or factors.electricity_usd_per_kwh is None:
+            return "PUE and electricity price of the site are not both known"
+        if basis is Basis.ELECTRICITY:
+            return hourly.electricity(power_w, factors.pue, factors.electricity_usd_per_kwh)
+        if self.capex_usd is None:
+            return "the price of purchase is unknown: enter it above"
+        years, price = self.choice.years, factors.electricity_usd_per_kwh
+        return hourly.own(self.capex_usd, years, power_w=power_w, pue=factors.pue, usd_per_kwh=price)
+
+    def _api_row(self, stage: StageResults) -> Row:
+        rates, reason = self.rates
+        given, made = stage.value("input_tokens"), stage.value("output_tokens")
+        if rates is None or not given or not made:
+            return Row(stage, None, None, None, None, Mark.MEASURED, "", reason or "its token counts are unknown")
+        cost = api_cost(Usage(round(given), round(made)), rates)
+        if cost.usd is None:
+            return Row(stage, None, None, None, None, Mark.MEASURED, "", cost.reason)
+        query = float(cost.usd.amount)
+        queries = stage.value("request_per_s")
+        return Row(
+            stage,
+            query * queries * 3600 if queries else None,
+            query / made * 1e6,
+            query / (given + made) * 1e6,
+            query,
+            Mark.MEASURED,
+            rates.source,
+        )
+
+    def _mark(self, basis: Basis, stage: StageResults) -> Mark:
+        """Rent without a source is assumed; electricity is as its power; a purchase is always assumed."""
+        if basis is Basis.OWN:
+            return Mark.ASSUMED
+        if basis is Basis.RENT:
+            return Mark.MEASURED if self.factors.price_source else Mark.ASSUMED
+        return Mark.ASSUMED if not self.factors.source else Mark(stage.numbers["power_w", "mean"].mark)
+
+    def break_even(self, stage: StageResults) -> tuple[float | None, str]:
+        """Share of the hours that must serve like this for a rented machine to cost what the API would."""
+        hour = self._hour(stage, Basis.RENT)
+        api = self._api_row(stage)
+        if isinstance(hour, str) or not api.usd_per_hour:
+            return None, hour if isinstance(hour, str) else api.reason
+        return hourly.break_even_utilisation(hour.usd, api.usd_per_hour), ""
+
+
+def _rent(factors: Factors) -> Hour:
+    assert factors.usd_per_hour is not None  # noqa: S101
+    words = f"{factors.usd_per_hour:g} $/h for the deployment"
+    return Hour(factors.usd_per_hour, Basis.RENT, words)
+
+
+def context(results: RunResults, stage: StageResults, query: Mapping[str, str]) -> dict[str, Any]:
+    """What the Cost tab shows."""
+    cost = RunCost(results, choice(query))
+    rows = [cost.row(item) for item in results.stages]
+    shown = next(row for row in rows if row.stage is stage)
+    share, why = cost.break_even(stage)
+    return {
+        "cost": cost,
+        "bases": [(basis.value, label, basis is cost.choice.basis) for basis, label in BASES.items()],
+        "percent": round(100 * cost.choice.utilisation),
+        "slider_place": round(1000 * (100 * cost.choice.utilisation - 1) / 99),
+        "cost_rows": rows,
+        "shown": shown,
+        "break_even": share,
+        "break_even_reason": why,
+        "price_models": [f"{provider}/{model}" for provider, model in api_prices.token_models()
+                         if provider in ("anthropic", "openai", "google", "mistral", "deepseek", "x-ai")],
+    }  # fmt: skip

@@ -1,0 +1,161 @@
+"""Endpoints that charge by the token: what a run may cost is reserved before it is queued, and settled after it.
+
+The reserve is the worst case of ``runners.budget`` at the dearest price that can hold; it goes into the specification,
+so that the instrument too refuses a run that could cost more. Settling counts the tokens of the rows.
+"""
+
+from datetime import UTC, datetime
+from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+import pyarrow as pa
+from django.conf import settings
+from django.db.models import Sum
+from django.db.models.functions import Coalesce
+
+from observatory.catalog.models import Billing, Endpoint
+from observatory.runs.models import Run
+from observatory.theory.accounts import api_prices
+from observatory.theory.accounts.api_cost import Rate, Rates, api_cost
+from observatory.theory.accounts.money import Usd
+from observatory.theory.accounts.usage import Usage
+from runners.budget import CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS, CHECK_REQUESTS, longest_input, worst_case_usd
+from runners.spec import RunSpec, SpecError, Workload
+
+_CENT = Decimal("0.01")
+
+
+class NotConfirmed(SpecError):
+    """The run may cost more than may start unasked; ``amount`` is what must be typed."""
+
+    def __init__(self, amount: str) -> None:
+        super().__init__(f"this run may cost up to ${amount}: type {amount} to confirm")
+        self.amount = amount
+
+
+def rates(endpoint: Endpoint, at: datetime | None = None) -> tuple[Rates | None, str]:
+    """What the endpoint charges at a moment, or why that is unknown. Without a moment: the dearest from now on."""
+    if endpoint.input_usd_per_mtok is not None and endpoint.output_usd_per_mtok is not None:
+        own = Rates(Rate(endpoint.input_usd_per_mtok), Rate(endpoint.output_usd_per_mtok), source="rates as entered")
+        return own, ""
+    model = endpoint.price_model or endpoint.model
+    provider = endpoint.price_provider or api_prices.provider_at(endpoint.url)
+    found = api_prices.dearest(model, provider) if at is None else api_prices.quote(model, provider, at=at)
+    return found.rates, found.reason
+
+
+def budget(endpoint: Endpoint, *, stages: int, requests: int | None, input_tokens: int, output_tokens: int) -> Any:
+    """The budget of a specification as JSON. Raises SpecError that says what to change."""
+    if endpoint.billing == Billing.MACHINE:
+        provider = "" if endpoint.price_provider else api_prices.provider_at(endpoint.url)
+        if provider:
+            raise SpecError(
+                f"endpoint: {provider} charges for each token at this address. Edit the endpoint: "
+                "say that it is paid by the token, or not at all"
+            )
+    if endpoint.billing != Billing.TOKENS:
+        return {}
+    known, reason = rates(endpoint)
+    if known is None or known.input is None or known.output is None:
+        raise SpecError(
+            f"endpoint: it is paid by the token and its price is unknown. {reason} Edit the endpoint: name provider "
+            "and model of the price list, or enter both rates"
+        )
+    price_in, price_out = _highest(known, input_tokens)
+    if requests is None:
+        raise SpecError("load.requests: say how many requests a stage sends; by time alone the cost has no bound")
+    worst = worst_case_usd(
+        price_in, price_out, requests=stages * requests, input_tokens=input_tokens, output_tokens=output_tokens
+    )
+    cap = Decimal(str(settings.MONEY_RUN_USD))
+    if worst > cap:
+        raise SpecError(
+            f"load: the run may cost up to {Usd(worst).text}, above the ${cap:g} that a run may (MONEY_RUN_USD): "
+            "ask for fewer requests, fewer stages or shorter answers"
+        )
+    return {
+        "max_usd": float(worst.quantize(_CENT, ROUND_CEILING)),
+        "input_usd_per_mtok": float(price_in),
+        "output_usd_per_mtok": float(price_out),
+        "source": known.source,
+    }
+
+
+def _highest(known: Rates, input_tokens: int) -> tuple[Decimal, Decimal]:
+    """Dollars per million input and output tokens for the longest prompt, whatever its class."""
+    longest = longest_input(input_tokens)
+    prompts = [rate for rate in (known.input, known.cache_write, known.cache_write_1h) if rate is not None]
+    answer = known.output.at(longest).rate if known.output else Decimal(0)
+    return max(rate.at(longest).rate for rate in prompts), answer
+
+
+def reserve(spec: RunSpec, confirmed: str = "") -> Decimal | None:
+    """What the run must set aside, None where nothing is charged by the token. To be called in the transaction that
+    queues it. Raises SpecError when the month's money is spent, NotConfirmed when the amount must be typed first.
+    """
+    if spec.budget.max_usd is None:
+        return None
+    amount, typed = Decimal(str(spec.budget.max_usd)).quantize(_CENT), must_type(spec)
+    if typed and confirmed.strip().removeprefix("$") != typed:
+        raise NotConfirmed(typed)
+    _one_at_a_time()
+    left = Decimal(str(settings.MONEY_MONTH_USD)) - spent_this_month()
+    if amount > left:
+        raise SpecError(
+            f"load: the run may cost up to ${amount} and {Usd(max(left, Decimal(0))).text} are left of this month's "
+            f"${settings.MONEY_MONTH_USD:g} (MONEY_MONTH_USD): ask for less, or wait for the next month"
+        )
+    return amount
+
+
+def must_type(spec: RunSpec) -> str:
+    """The amount that starts the run only when it is typed; empty for small ones."""
+    usd = spec.budget.max_usd
+    return f"{usd:.2f}" if usd is not None and usd > settings.MONEY_CONFIRM_USD else ""
+
+
+def _one_at_a_time() -> None:
+    """Reserves are made one after another, so that two cannot both take the last of the month's money."""
+    list(Endpoint.objects.select_for_update().filter(billing=Billing.TOKENS).order_by("pk").values_list("pk"))
+
+
+def spent_this_month() -> Decimal:
+    """Settled where a run has ended, reserved where it has not; by when it was queued, in UTC."""
+    begin = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    runs = Run.objects.filter(queued_at__gte=begin, reserved_usd__isnull=False)
+    total = runs.aggregate(total=Sum(Coalesce("settled_usd", "reserved_usd")))["total"]
+    return Decimal(total or 0)
+
+
+def settled(run: Run, requests: pa.Table | None) -> Decimal | None:
+    """What the rows of an ended run say that it cost, never more than was reserved. None: its reserve stands.
+
+    A request that was sent but whose usage is unknown counts at its worst, as does the check before the run.
+    """
+    known = _settling_rates(run)
+    if run.reserved_usd is None or requests is None or known is None:
+        return None
+    asked = RunSpec.from_json(run.spec).workload
+    sent = [row for row in requests.select(list(_COLUMNS)).to_pylist() if row["sent_ns"] is not None]
+    usages = [_usage(row, asked) for row in sent]
+    usages += [Usage(CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS)] * CHECK_REQUESTS
+    costs = [api_cost(usage, known).usd for usage in usages]
+    if None in costs:
+        return None
+    return min(run.reserved_usd, Usd.total(cost for cost in costs if cost is not None).amount)
+
+
+_COLUMNS = ("sent_ns", "input_tokens", "cached_tokens", "output_tokens")
+
+
+def _settling_rates(run: Run) -> Rates | None:
+    if run.reserved_usd is None:
+        return None
+    return rates(run.endpoint, run.started_at or datetime.now(UTC))[0]
+
+
+def _usage(row: dict[str, Any], asked: Workload) -> Usage:
+    given = row["input_tokens"] if row["input_tokens"] is not None else longest_input(asked.input_tokens)
+    made = row["output_tokens"] if row["output_tokens"] is not None else asked.output_tokens
+    cached = min(row["cached_tokens"] or 0, given)
+    return Usage(given - cached, made, cache_read=cached)

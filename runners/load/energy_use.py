@@ -1,0 +1,146 @@
+"""The work of a run in slices and by request, from its rows: what ``runners.power.attribution`` is fitted to."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runners.load.rows import MISSING, Bools, Ints, StageRows, Window
+from runners.load.statistics import Floats, rate
+from runners.metrics import Mark
+from runners.power.attribution import Fit, Work, attribute, attributed_median, fit
+
+#: A slice is at least so long, that the meter has an exact figure for it.
+SLICE_S = 2.5
+MOST_SLICES = 24
+
+#: Joules of all sampled devices in a window (ns), None when there is no number.
+EnergyOf = Callable[[int, int], float | None]
+
+
+def slices(window: Window) -> list[tuple[int, int]]:
+    """Equal parts of a window."""
+    count = min(MOST_SLICES, int(window.seconds / SLICE_S))
+    edges = np.linspace(window.start_ns, window.end_ns, count + 1).astype(np.int64)
+    return [(int(start), int(end)) for start, end in pairwise(edges)]
+
+
+def work_in(rows: StageRows, start_ns: int, end_ns: int) -> Work:
+    """What each row of the stage did between two moments.
+
+    Prompts are taken to be worked on evenly from sending to the first token; cached prompt tokens take no work. Time
+    is shared: each moment is divided among the requests in flight.
+    """
+    sent, first, end = rows.sent_ns, rows.ints("first_token_ns"), rows.end_ns
+    was_sent = sent != MISSING
+    answered = was_sent & (first != MISSING)
+    prompt = np.maximum(rows.ints("input_tokens"), 0) - np.maximum(rows.ints("cached_tokens"), 0)
+    inside = _overlap(sent, first, start_ns, end_ns) / np.maximum(first - sent, 1)
+    prefill = np.where(answered, np.maximum(prompt, 0) * inside, 0.0)
+    at, stamps, tokens = rows.token_events
+    held = (stamps >= start_ns) & (stamps < end_ns)
+    decode = np.bincount(at[held], weights=tokens[held], minlength=len(sent)).astype(np.float64)
+    context = np.maximum(rows.ints("input_tokens"), 0)[at] + _tokens_before(at, tokens)
+    reads = np.bincount(at[held], weights=(tokens * context)[held] / 1e6, minlength=len(sent)).astype(np.float64)
+    return Work(_shared_seconds(sent, end, was_sent, start_ns, end_ns), prefill, decode, reads)
+
+
+def _overlap(start: Ints, end: Ints, start_ns: int, end_ns: int) -> Floats:
+    both_ns = np.minimum(end, end_ns) - np.maximum(start, start_ns)
+    return np.asarray(np.maximum(both_ns, 0), dtype=np.float64)
+
+
+def _tokens_before(at: Ints, tokens: Floats) -> Floats:
+    """Tokens that the request of each event had before it; the events of a request stand together."""
+    if not len(at):
+        return np.zeros(0)
+    running = np.cumsum(tokens) - tokens
+    begins = np.concatenate(([True], at[1:] != at[:-1]))
+    return np.asarray(running - np.maximum.accumulate(np.where(begins, running, 0.0)), dtype=np.float64)
+
+
+def _shared_seconds(sent: Ints, end: Ints, was_sent: Bools, start_ns: int, end_ns: int) -> Floats:
+    """Each row's part of the time between: a moment is divided equally among the requests in flight."""
+    begin, stop = np.clip(sent, start_ns, end_ns), np.clip(end, start_ns, end_ns)
+    edges = np.unique(np.concatenate((begin[was_sent], stop[was_sent], [start_ns, end_ns])))
+    steps = np.zeros(len(edges))
+    np.add.at(steps, np.searchsorted(edges, begin[was_sent]), 1)
+    np.add.at(steps, np.searchsorted(edges, stop[was_sent]), -1)
+    flying = np.cumsum(steps)[:-1]
+    each_s = np.where(flying > 0, np.diff(edges) / 1e9 / np.maximum(flying, 1), 0.0)
+    upto = np.concatenate(([0.0], np.cumsum(each_s)))
+    part = upto[np.searchsorted(edges, stop)] - upto[np.searchsorted(edges, begin)]
+    return np.asarray(np.where(was_sent, part, 0.0), dtype=np.float64)
+
+
+def fit_run(stages: Sequence[tuple[StageRows, Window]], energy_of: EnergyOf, idle_w: float | None) -> Fit | None:
+    """The fit over the slices of all stages; None when there are too few with a number."""
+    found: list[tuple[float, float, float, float, float]] = []
+    for rows, window in stages:
+        for start, end in slices(window):
+            energy_j = energy_of(start, end)
+            if energy_j is None:
+                continue
+            work = work_in(rows, start, end)
+            found.append((energy_j, (end - start) / 1e9, work.prefill.sum(), work.decode.sum(), work.kv_reads.sum()))
+    if not found:
+        return None
+    energies, seconds, prefill, decode, kv_reads = (np.array(column) for column in zip(*found, strict=True))
+    return fit(energies, Work(seconds, prefill, decode, kv_reads), idle_w)
+
+
+def request_energy(rows: StageRows, window: Window, found: Fit, energy_j: float) -> Floats:
+    """Joules of each row of the stage within the window; together exactly ``energy_j``."""
+    return attribute(found, energy_j, work_in(rows, window.start_ns, window.end_ns))
+
+
+def add_medians(
+    table: pa.Table, stages: Sequence[dict[str, Any]], energy_of: EnergyOf, idle_w: float | None
+) -> dict[str, Any] | None:
+    """Gives each stage that has energy its ``wh_per_query_median``, by one fit over all of them, and returns the fit.
+
+    None when the run is too short to tell how much its tokens took.
+    """
+    known = [stage for stage in stages if stage["window"] and stage["energy"] and stage["energy"]["it_j"] is not None]
+    parts = [(StageRows(table.filter(pc.equal(table["stage"], stage["index"]))), _window(stage)) for stage in known]
+    found = fit_run(parts, energy_of, idle_w)
+    if found is None:
+        return None
+    for stage, (rows, window) in zip(known, parts, strict=True):
+        median = median_metric(rows, window, found, stage["energy"]["it_j"])
+        if median is not None:
+            stage["metrics"]["wh_per_query_median"] = median
+    return described(found)
+
+
+def _window(stage: dict[str, Any]) -> Window:
+    window = stage["window"]
+    return Window(window["kind"], window["start_ns"], window["end_ns"])
+
+
+def median_metric(rows: StageRows, window: Window, found: Fit, energy_j: float) -> dict[str, Any] | None:
+    """Wh of the median good request that lies whole in the window. Modelled: only the total is measured."""
+    whole = rows.good & (rows.sent_ns >= window.start_ns) & (rows.end_ns <= window.end_ns)
+    if not whole.any():
+        return None
+    median = attributed_median(found, energy_j, work_in(rows, window.start_ns, window.end_ns), whole)
+    wh = {name: joules / 3600 for name, joules in median.items()}
+    return rate(wh["value"], int(whole.sum()), low=wh["low"], high=wh["high"], mark=Mark.MODELLED)
+
+
+def described(found: Fit) -> dict[str, Any]:
+    """The fit for the summary, ready for JSON."""
+    return {
+        "idle_w": found.idle_w,
+        "idle_measured": found.idle_measured,
+        "terms": [
+            {"of": "+".join(term.names), "joules": term.joules, "low": term.low, "high": term.high}
+            for term in found.terms
+        ],
+        "r_squared": found.r_squared,
+        "slices": found.slices,
+        "note": found.note,
+    }

@@ -1,0 +1,209 @@
+"""The Cost and Energy tabs: what the measured tokens cost and emitted, on a stated basis, of a stated day."""
+
+import json
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from observatory.benchmarks.models import Benchmark
+from observatory.catalog.models import Accelerator, AcceleratorPrice, Site, today
+from observatory.pages.results import RunResults
+from observatory.pages.run_cost import Choice, RunCost, choice
+from observatory.runs.models import Run
+from observatory.theory.accounts.hourly import Basis
+from tests import factories
+from tests.pages_results.test_run import page
+from tests.simulation import Plan
+
+pytestmark = pytest.mark.django_db
+PLAN = Plan(levels=(1, 2), requests=60, output_tokens=24, pue=1.2)
+
+
+@pytest.fixture
+def at_a_site(db: Any) -> Benchmark:
+    """A benchmark on two cards that cost 30,000 $ each, in a hall whose factors changed on 1 January 2026."""
+    made = factories.benchmark(plan=PLAN)
+    hall = Site.objects.create(slug="hall", name="Hall")
+    hall.factors.create(
+        effective_from=date(2026, 1, 1), pue=1.2, wue_l_per_kwh=1.8, electricity_usd_per_kwh=0.1, grid_g_per_kwh=400,
+        grid_market_g_per_kwh=50, source="meter",
+    )  # fmt: skip
+    card = Accelerator.objects.create(slug="card", name="Card", vendor="Maker")
+    AcceleratorPrice.objects.create(
+        accelerator=card, provider="shop", kind="purchase", effective_from=date(2026, 1, 1), purchase_usd=30_000
+    )
+    made.deployment.site, made.deployment.accelerator, made.deployment.accelerator_count = hall, card, 2
+    made.deployment.save()
+    return made
+
+
+def cost(run: Run, **query: str) -> RunCost:
+    return RunCost(RunResults(run), choice(query))
+
+
+def first_row(run: Run, **query: str) -> Any:
+    found = cost(run, **query)
+    return found.row(found.results.stages[0])
+
+
+def test_rent_at_full_use_is_what_the_instrument_reported(at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    row = first_row(run)
+    for key, value in (
+        ("usd_per_mtok_output", row.usd_per_mtok_output),
+        ("usd_per_mtok_total", row.usd_per_mtok_total),
+    ):
+        assert value == pytest.approx(row.stage.value(key))
+    assert row.usd_per_query == pytest.approx(row.stage.value("usd_per_query"))
+
+
+def test_half_the_utilisation_doubles_rent_and_leaves_electricity_and_api_alone(at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    for basis, times in (("rent", 2), ("own", 2), ("electricity", 1), ("api", 1)):
+        full, half = (first_row(run, basis=basis, utilisation=share, api="openai/gpt-4o") for share in ("100", "50"))
+        assert half.usd_per_mtok_output == pytest.approx(times * full.usd_per_mtok_output)
+
+
+def test_own_is_purchase_over_its_years_and_electricity(at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    row = first_row(run, basis="own", years="5")
+    power_kw = row.stage.value("power_w") / 1e3
+    assert row.usd_per_hour == pytest.approx(60_000 / (5 * 8760) + power_kw * 1.2 * 0.1)
+    assert row.mark == "assumed"
+
+
+def test_electricity_alone_is_joules_times_pue_times_price(at_a_site: Benchmark) -> None:
+    row = first_row(factories.finished_run(at_a_site, PLAN), basis="electricity")
+    joules = row.stage.value("power_w") / row.stage.value("output_tokens_per_s")
+    assert row.usd_per_mtok_output == pytest.approx(joules * 1.2 * 0.1 / 3.6)
+
+
+def test_the_api_charges_the_measured_tokens(at_a_site: Benchmark) -> None:
+    """128 tokens in and 24 out at 2.5 and 10 $/M."""
+    row = first_row(factories.finished_run(at_a_site, PLAN), basis="api", api="openai/gpt-4o")
+    assert row.usd_per_query == pytest.approx((128 * 2.5 + 24 * 10) / 1e6)
+    assert row.how.startswith("OpenAI list price of gpt-4o")
+
+
+@pytest.mark.parametrize(
+    ("plan", "query", "reason"),
+    [
+        ({"usd_per_hour": None}, {}, "the deployment had no price"),
+        ({}, {"basis": "electricity"}, "PUE and electricity price of the site are not both known"),
+        ({"energy": ""}, {"basis": "electricity"}, "energy was not measured"),
+        ({}, {"basis": "api"}, "name a model of the price list"),
+        ({}, {"basis": "api", "api": "x-9"}, "No list price is known for x-9."),
+    ],
+)
+def test_what_is_unknown_is_a_dash_with_its_reason(
+    user_client: Client, plan: dict[str, Any], query: dict[str, str], reason: str
+) -> None:
+    run = factories.finished_run(plan=Plan(levels=(1,), requests=50, **plan))
+    row = first_row(run, **query)
+    assert row.usd_per_mtok_output is None
+    assert reason in row.reason
+    words = "&".join(f"{name}={value}" for name, value in query.items())
+    assert reason in page(user_client, run, f"?tab=cost&{words}")
+
+
+def test_break_even_names_the_utilisation(user_client: Client, at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    found = cost(run, api="openai/gpt-4o")
+    share, _ = found.break_even(found.results.stages[0])
+    assert share == pytest.approx(2.4 / (found._api_row(found.results.stages[0]).usd_per_hour))
+    assert "rent is cheaper above" in page(user_client, run, "?tab=cost&api=openai/gpt-4o")
+
+
+@pytest.mark.parametrize("query", ["basis=nonsense", "utilisation=0", "utilisation=x", "years=-1", "capex_usd=1e99"])
+def test_a_choice_that_cannot_be_read_is_left_out(user_client: Client, at_a_site: Benchmark, query: str) -> None:
+    name, _, value = query.partition("=")
+    assert choice({name: value}) == Choice(Basis.RENT, 1.0, None, 4.0, "", "")
+    assert "never add the two" in page(user_client, factories.finished_run(at_a_site, PLAN), f"?tab=cost&{query}")
+
+
+# another day
+
+
+def change_the_site(run: Run) -> None:
+    run.deployment.site.factors.create(effective_from=today(), pue=1.5, electricity_usd_per_kwh=0.3, source="new")
+    run.deployment.usd_per_hour = Decimal("4.8")
+    run.deployment.save()
+
+
+def test_a_stored_run_keeps_the_factors_of_its_day(user_client: Client, at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    before = {basis: first_row(run, basis=basis).usd_per_mtok_output for basis in ("rent", "own", "electricity")}
+    change_the_site(run)
+    run = Run.objects.get(pk=run.pk)
+    after = {basis: first_row(run, basis=basis).usd_per_mtok_output for basis in ("rent", "own", "electricity")}
+    assert before == after
+
+
+def test_a_run_is_counted_again_only_on_purpose_and_both_stand(user_client: Client, at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    old = first_row(run).usd_per_mtok_output
+    change_the_site(run)
+    answer = user_client.post(f"/runs/{run.pk}/price", {"day": today().isoformat()})
+    made = run.pricings.get()
+    assert answer.url == f"/runs/{run.pk}?tab=cost&pricing={made.pk}#tab"
+    assert (made.factors["pue"], made.factors["usd_per_hour"], made.made_by.username) == (1.5, 4.8, "ada")
+    assert first_row(run).usd_per_mtok_output == old
+    assert first_row(run, pricing=str(made.pk)).usd_per_mtok_output == pytest.approx(2 * old)
+    found = page(user_client, run, f"?tab=cost&pricing={made.pk}")
+    assert "counted again on purpose" in found
+    assert "when it was queued" in found
+
+
+def test_an_earlier_day_has_the_factors_of_that_day(user_client: Client, at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    change_the_site(run)
+    user_client.post(f"/runs/{run.pk}/price", {"day": (today() - timedelta(days=1)).isoformat()})
+    assert run.pricings.get().factors["pue"] == 1.2
+
+
+def test_a_day_that_is_none_changes_nothing(user_client: Client, at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    answer = user_client.post(f"/runs/{run.pk}/price", {"day": "soon"}, follow=True)
+    assert "Give a day such as 2026-11-29" in answer.content.decode()
+    assert not run.pricings.exists()
+
+
+# carbon
+
+
+def test_carbon_is_named_by_its_basis_and_water_takes_no_pue(user_client: Client, at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    found = page(user_client, run, "?tab=energy&stage=0")
+    wh = RunResults(run).stages[0].value("wh_per_query")
+    assert "Carbon, location based" in found
+    assert f"{wh / 1e3 * 1.8 * 1e3:.3g}"[:4] in found
+    chart = json.loads(user_client.get(f"/runs/{run.pk}/chart/carbon.json?stage=0").content)
+    bars = chart["figure"]["data"][0]
+    assert bars["x"] == [pytest.approx(wh / 1e3 * 1.2 * 400)]
+    assert chart["figure"]["data"][1]["x"] == [pytest.approx(wh / 1e3 * 1.2 * 50)]
+
+
+def test_other_places_stand_beside_with_their_own_pue_and_grid(user_client: Client, at_a_site: Benchmark) -> None:
+    for name, pue, grid in (("North", 1.1, 20), ("South", 1.5, 800), ("Unknown", None, 500)):
+        place = Site.objects.create(slug=name.lower(), name=name)
+        place.factors.create(effective_from=date(2026, 1, 1), pue=pue, grid_g_per_kwh=grid)
+    run = factories.finished_run(at_a_site, PLAN)
+    chart = json.loads(user_client.get(f"/runs/{run.pk}/chart/carbon.json").content)
+    assert [row[0] for row in chart["rows"]] == ["Hall", "North", "South"]
+
+
+def test_the_chart_of_costs_has_a_line_for_each_known_basis(user_client: Client, at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    chart = json.loads(user_client.get(f"/runs/{run.pk}/chart/cost.json?basis=own").content)
+    assert [line["name"] for line in chart["figure"]["data"]] == ["Rent", "Own", "Electricity only"]
+    assert [line["line"]["width"] for line in chart["figure"]["data"]] == [2, 4, 2]
+    assert "lacks a price" in chart["note"]
+
+
+def test_the_median_query_stands_beside_the_mean(user_client: Client) -> None:
+    run = factories.finished_run(plan=Plan(levels=(1, 2, 4), requests=120, output_tokens=32))
+    found = page(user_client, run, "?tab=energy")
+    assert "Energy per query, median" in found

@@ -1,0 +1,184 @@
+"""Hours, ledgers, carbon, trends: known values and laws that must hold for any."""
+
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from observatory.theory import registry
+from observatory.theory.accounts import hourly, trend
+from observatory.theory.accounts.hourly import Terms
+from observatory.theory.accounts.ledger import Layer, ledger, ratio
+from observatory.theory.calculator import Refused
+from runners.metrics import Mark
+
+amounts = st.floats(0, 1e6)
+
+
+def calc(name, **inputs):
+    calculator = registry.BY_NAME[name]
+    return calculator.run(calculator.read({key: str(value) for key, value in inputs.items()}))
+
+
+def test_reserved_hours_carry_idle_ones_and_hours_on_demand_do_not():
+    assert hourly.rent(2.0, 4, utilisation=0.25).usd == 32
+    assert hourly.rent(2.0, 4, terms=Terms.ON_DEMAND, utilisation=0.25).usd == 8
+    assert hourly.reserved_break_even(1.3, 2.6) == 0.5
+
+
+def test_an_owned_hour_is_purchase_and_electricity():
+    hour = hourly.own(35_040, 4, power_w=1000, pue=1.2, usd_per_kwh=0.1)
+    assert (hour.capital_usd, hour.electricity_usd) == pytest.approx((1.0, 0.12))
+    assert hour.shared(0.5, "serves").usd == pytest.approx(2 * 1.12)
+
+
+def test_electricity_per_token_and_per_hour_are_the_same_money():
+    """700 W at 1000 tok/s are 0.7 J a token."""
+    per_hour = hourly.electricity(700, 1.2, 0.09).usd
+    assert hourly.token_price(per_hour, 1000, hourly.Denominator.OUTPUT).usd == pytest.approx(
+        hourly.electricity_per_mtok(0.7, 1.2, 0.09)
+    )
+
+
+def test_a_query_costs_its_share_of_the_hour():
+    assert calc("gpu-cost", output_tokens_per_s=500, queries_per_s=2, usd_per_accelerator_hour=3.6).usd_per_query == (
+        pytest.approx(0.0005)
+    )
+
+
+def test_no_throughput_is_refused_with_what_to_give():
+    with pytest.raises(Refused, match="Give tokens or queries per second"):
+        calc("gpu-cost", output_tokens_per_s="")
+
+
+def test_break_even_is_where_both_cost_the_same():
+    """1000 input and 200 output tok/s at 1 and 5 $/M are 7.20 $ an hour."""
+    inputs = {"input_tokens_per_s": 1000, "output_tokens_per_s": 200, "api_input_usd": 1, "api_output_usd": 5}
+    found = calc("break-even", usd_per_hour=1.8, **inputs)
+    assert found.api_usd_per_full_hour == pytest.approx(7.2)
+    assert found.utilisation == pytest.approx(0.25)
+    assert calc("break-even", usd_per_hour=9, **inputs).verdict == "The API is cheaper at any utilisation."
+
+
+def test_break_even_against_an_unknown_price_is_unknown():
+    found = calc("break-even", model="x-9")
+    assert (found.utilisation, found.verdict) == (None, "No list price is known for x-9.")
+
+
+def test_break_even_takes_list_prices_of_a_day():
+    before, after = (calc("break-even", model="o3", provider="openai", on=day) for day in ("2025-06-09", "2025-06-11"))
+    assert after.api_usd_per_full_hour == pytest.approx(before.api_usd_per_full_hour / 5)
+    with pytest.raises(Refused, match="not a day"):
+        calc("break-even", model="o3", on="yesterday")
+
+
+@given(amounts, amounts, amounts, st.floats(1, 5), st.floats(0, 1))
+def test_a_ledger_conserves_energy(accelerator, host, idle, pue, error):
+    marks = zip(("accelerator", "host", "idle"), (accelerator, host, idle), strict=True)
+    found = ledger([Layer(name, wh, Mark.MEASURED, "", error) for name, wh in marks], pue)
+    assert found.it.wh == pytest.approx(accelerator + host + idle)
+    assert found.it.wh + found.overhead_wh == pytest.approx(found.full.wh)
+    assert found.narrow.wh <= found.it.wh <= found.full.wh * (1 + 1e-12)
+    assert found.full.low_wh <= found.full.wh <= found.full.high_wh
+
+
+def test_a_sum_is_no_better_than_its_weakest_layer():
+    found = ledger([Layer("accelerator", 1, Mark.MEASURED, ""), Layer("host", 1, Mark.MODELLED, "")], 1.1)
+    assert (found.narrow.mark, found.it.mark, found.full.mark) == (Mark.MEASURED, Mark.MODELLED, Mark.ASSUMED)
+    assert found.it.low_wh is None
+
+
+def test_only_equal_boundaries_have_a_ratio():
+    one = ledger([Layer("accelerator", 4.32, Mark.ASSUMED, "")]).it
+    other = ledger([Layer("accelerator", 0.34, Mark.ASSUMED, "")]).it
+    assert ratio(one, other) == pytest.approx(12.706, abs=0.001)
+    wider = ledger([Layer("accelerator", 1, Mark.ASSUMED, ""), Layer("host", 1, Mark.ASSUMED, "")]).it
+    with pytest.raises(ValueError, match="same boundary"):
+        ratio(one, wider)
+
+
+@given(st.floats(0.001, 1e6), st.floats(1e-6, 1e4), st.floats(0, 1e4), st.floats(0, 1))
+def test_energy_at_a_traffic_is_the_hour_divided_by_its_queries(queries, active, idle_w, busy):
+    found = calc("duty-cycle", queries_per_hour=queries, active_wh_per_query=active, idle_w=idle_w, busy_share=busy)
+    hour_wh = active * queries + idle_w * (1 - busy)
+    assert found.wh_per_query * queries == pytest.approx(hour_wh, rel=1e-9, abs=1e-9)
+
+
+def test_a_mean_over_unequal_times_is_not_the_integral():
+    found = calc("integrate", t_s="0,1,2", power_w="100,100,300", from_s=0, to_s=2)
+    assert found.energy_j == pytest.approx(300)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({"t_s": "0,1", "power_w": "1"}, "2 times and 1 readings"),
+        ({"t_s": "0,1,1", "power_w": "1,1,1"}, "do not rise"),
+        ({"from_s": 2, "to_s": 1}, "ends before it begins"),
+    ],
+)
+def test_readings_that_make_no_series_are_refused(inputs, words):
+    with pytest.raises(Refused, match=words):
+        calc("integrate", **inputs)
+
+
+def test_a_window_outside_the_readings_has_no_energy_but_a_reason():
+    found = calc("integrate", from_s=-5, to_s=2)
+    assert (found.energy_j, found.reason) == (None, "window_not_bracketed")
+
+
+# price trends
+
+
+def test_a_tenfold_fall_each_year_is_found_again():
+    days = [date(2022, 1, 1) + timedelta(days=round(365.25 * year)) for year in range(4)]
+    found = trend.fit([(day, 60 / 10**year) for year, day in enumerate(days)])
+    assert found.times_per_year == pytest.approx(10, rel=0.01)
+    assert found.low <= found.times_per_year <= found.high
+    assert found.halving_months == pytest.approx(3.61, abs=0.02)
+
+
+def test_the_interval_is_that_of_students_t():
+    assert [trend.student_t(v) for v in (1, 2, 5, 10, 30)] == pytest.approx(
+        [12.7062, 4.3027, 2.5706, 2.2281, 2.0423], abs=1e-4
+    )
+
+
+def test_two_prices_have_a_rate_but_no_interval():
+    found = trend.fit([(date(2021, 11, 1), 60.0), (date(2024, 11, 1), 0.06)])
+    assert found.times_per_year == pytest.approx(10, rel=0.01)
+    assert (found.low, found.high) == (None, None)
+
+
+def test_a_rising_price_has_no_time_to_half():
+    found = trend.fit([(date(2024, 1, 1), 1.0), (date(2025, 1, 1), 2.0)])
+    assert found.times_per_year < 1
+    assert found.halving_months is None
+
+
+def test_the_trend_stands_beside_what_was_published_and_what_growth_makes_of_the_bill():
+    found = calc("price-trend", times_more_tokens=20)
+    assert found.n == 5
+    assert (found.published_low, found.published_high) == (5, 900)
+    assert any(study.meaning == "rising" for study in found.studies)
+    assert found.spend_change == pytest.approx(20 / found.times_per_year)
+    assert all(row.source for row in (*found.points, *found.studies))
+
+
+def test_prices_of_ones_own_are_fitted():
+    found = calc("price-trend", days="2024-01-01,2025-01-01,2026-01-01", usd_per_mtok="16,4,1")
+    assert found.times_per_year == pytest.approx(4, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({"days": "2024-01-01", "usd_per_mtok": "1,2"}, "1 days and 2 prices"),
+        ({"days": "2024-01-01,soon", "usd_per_mtok": "1,2"}, "Write days as"),
+        ({"days": "2024-01-01,2024-01-01", "usd_per_mtok": "1,2"}, "at least two different days"),
+    ],
+)
+def test_prices_that_make_no_trend_are_refused(inputs, words):
+    with pytest.raises(Refused, match=words):
+        calc("price-trend", **inputs)
