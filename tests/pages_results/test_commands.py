@@ -34,6 +34,7 @@ def asked_by(command: str) -> RunSpec:
     return bench_cli.spec_of(parser.parse_args(words[4:]))
 
 
+GIVEN = "given on the command line"
 PLAIN = RunSpec(target=Target("http://h"), load=Load(requests=1))
 
 
@@ -67,7 +68,7 @@ PLAIN = RunSpec(target=Target("http://h"), load=Load(requests=1))
         replace(PLAIN, power=Power("none", 0), timeouts=Timeouts(1, 2, 3, 4)),
         replace(PLAIN, shard=Shard(count=4)),
         replace(PLAIN, server=ServerMetrics(scrape=False, url="http://gpu-1:9090/metrics")),
-        replace(PLAIN, account=Account(usd_per_hour=2.4, pue=1.09, pue_source="entered by hand")),
+        replace(PLAIN, account=Account(2.4, GIVEN, 1.09, GIVEN)),
     ],
 )
 def test_the_command_asks_exactly_the_same(spec: RunSpec) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from runners.budget import Budget
 from runners.load.arrivals import schedule_ns
 from runners.load.shares import Share
 from runners.spec import Arrivals, Load, RunSpec, Shard, SpecError, Target
@@ -84,6 +85,11 @@ def test_a_concurrency_below_the_number_of_shards_leaves_some_without_work():
 def test_a_shard_that_cannot_be_is_refused(shard, words):
     with pytest.raises(SpecError, match=words):
         RunSpec(Target("http://h"), load=Load(requests=5), shard=shard)
+
+
+def test_a_run_at_an_endpoint_that_charges_is_not_split_for_each_process_asks_beforehand():
+    with pytest.raises(SpecError, match=r"shard\.count: 1 where the endpoint charges"):
+        RunSpec(Target("http://h"), load=Load(requests=5), shard=Shard(2), budget=Budget(1.0, 1.0, 1.0))
 
 
 @pytest.fixture(scope="module")

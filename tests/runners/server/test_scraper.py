@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.services.misbehaving import Wire, good, serving
+from tests.services.tls import Authority, serving_tls
 
 ROOT = Path(__file__).resolve().parents[3]
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -59,10 +60,12 @@ def paced(wire: Wire, seconds: float = 0.03) -> None:
     good(wire)
 
 
-def bench(out: Path, *options: str, requests: int = 30, **environment: str) -> tuple[dict[str, Any], float]:
+def bench(
+    out: Path, *options: str, requests: int = 30, at: Any = None, **environment: str
+) -> tuple[dict[str, Any], float]:
     """The summary of a short run on a small good server, and its seconds."""
     began = time.monotonic()
-    with serving({"m": paced}) as server:
+    with at or serving({"m": paced}) as server:
         done = subprocess.run(
             [sys.executable, "-m", "runners", "bench", "--url", server.url, "--model", "m", "--power", "none",
              "--calibrate", "0", "--requests", str(requests), "--out", str(out), *options],
@@ -110,6 +113,15 @@ def test_the_key_goes_to_the_measured_server_and_to_no_other(tmp_path):
     assert summary["server"]["engine"] == "llama.cpp"
     assert len(seen) >= 3
     assert not any("sk-canary" in str(headers) for headers in seen)
+
+
+def test_the_page_is_read_behind_tls_with_the_same_authority_as_the_load(tmp_path):
+    authority = Authority(tmp_path)
+    at = serving_tls({"m": paced}, authority.certificate())
+    summary, _ = bench(tmp_path, "--ca-file", str(authority.ca), at=at)
+    assert summary["server"]["url"].startswith("https://")
+    [note] = summary["server"]["notes"]
+    assert "has no metrics that are known" in note["text"]  # so it was read
 
 
 def test_an_address_that_is_never_contacted_is_not_contacted_for_metrics_either(tmp_path):
