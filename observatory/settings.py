@@ -128,7 +128,6 @@ STORAGES = {
 }
 
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "observatory" / "static"]
 WHITENOISE_USE_FINDERS = True
 

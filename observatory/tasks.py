@@ -1,9 +1,14 @@
 """Every task, a few lines each, calling a room. A message only wakes a worker: arguments are ids, results are rows."""
 
+import logging
+
 from celery import shared_task
+from django.db import connection
 
 from observatory.runs import dispatch, joined, launch
 from observatory.schedules import due
+
+logger = logging.getLogger(__name__)
 
 
 @shared_task
@@ -18,7 +23,12 @@ def run_shard(shard_id: int) -> None:
 
 @shared_task
 def tick() -> None:
-    """Every few seconds: what was lost is found, what waits is woken, what is due is started."""
-    dispatch.reap()
-    dispatch.sweep()
-    due.start_due()
+    """Every few seconds: what was lost is found, what waits is woken, what is due is started; each whatever becomes
+    of the others.
+    """
+    for part in (dispatch.reap, dispatch.sweep, due.start_due):
+        try:
+            part()
+        except Exception:
+            logger.exception("%s failed; the next tick tries again", part.__qualname__)
+            connection.close_if_unusable_or_obsolete()

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from runners import __version__, bench_cli, demo_engine, probe
 from runners.load import calibrate
@@ -17,8 +18,29 @@ _COMMANDS = (
 )
 
 
+class _Help(argparse.HelpFormatter):
+    """Every default stands in the help, once, where there is one to show."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        words, default = action.help, action.default
+        shown = isinstance(default, int | float | str) and not isinstance(default, bool)
+        if not words or "default" in words or not shown or default in ("", argparse.SUPPRESS):
+            return words
+        return f"{words} (default %(default)s)"
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, without the list of all options before it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=_Help, **options)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
+
+
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="python -m runners", description="Measure LLM serving endpoints.")
+    top = Parser(prog="python -m runners", description="Measure LLM serving endpoints.")
     top.add_argument("--version", action="version", version=__version__)
     commands = top.add_subparsers(dest="command", required=True)
     for name, module, help in _COMMANDS:

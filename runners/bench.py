@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from math import ceil
 from pathlib import Path
 from time import monotonic_ns
 from types import FrameType
@@ -23,12 +24,13 @@ from runners.load.calibrate import Calibration, calibrate
 from runners.load.check import Asker, Checked, Unusable, check
 from runners.load.energy_use import add_medians
 from runners.load.engine import Engine
-from runners.load.records import SCHEMA, Spool, read_spool
+from runners.load.records import SCHEMA, read_spool
 from runners.load.shares import Share
 from runners.load.stage import Recorder, Stage, Supply
 from runners.load.summary import Client, reason, summarise, summarise_stage
 from runners.load.target import Requests, api_key, base_endpoint, destination
 from runners.load.transport import Destination
+from runners.load.unsent import RequestSpool
 from runners.load.workload import tokenizer_counter
 from runners.power.energy import mean_power_w
 from runners.power.sampler import Sampler
@@ -65,6 +67,7 @@ class Bench:
         self._step = -1
         self._next_report_ns = 0
         self._idle_window: tuple[int, int] | None = None
+        self._identity = ("", "")
 
     def run(self) -> Exit:
         """Raises SpecError for what cannot be asked; everything that an endpoint does becomes a status and words."""
@@ -95,11 +98,13 @@ class Bench:
         self._report("check", 0.0, sampler)
         asked = self.spec.server if self._first else ServerMetrics(scrape=False)
         self._scraper = scraper = Scraper.start(asked, where, self.spec.target, requests.headers, self.out)
-        asker = Asker(where, self.spec.timeouts, partial(self._while_waiting, "check", sampler))
-        checked = check(asker, requests, self.spec.salt)
+        waiting = partial(self._while_waiting, "check", sampler)
+        checked = check(Asker(where, self.spec.timeouts, waiting), requests, self.spec.salt)
+        _refuse_too_short(checked)
+        self._identity = identify(where, checked.requests.headers, secret=key, on_tick=waiting)[:2]
         self._calibrations = self._calibrate(sampler)
         self._read_idle(sampler)
-        recorder = Recorder(Spool(self.out / "requests.arrow"), checked.requests, count_tokens)
+        recorder = Recorder(RequestSpool(self.out / "requests.arrow"), checked.requests, count_tokens)
         try:
             self._drive(where, checked, recorder, sampler, scraper)
         finally:
@@ -171,7 +176,7 @@ class Bench:
     ) -> None:
         engine = self._engine = Engine(where, self.spec.timeouts, recorder.take)
         engine.resend = self.spec.budget.max_usd is None
-        recorder.on_write_error = lambda: engine.stop("write_error")
+        recorder.stop = engine.stop
         if self._stop:
             engine.stop(self._stop)
         try:
@@ -179,12 +184,13 @@ class Bench:
                 stage = Stage(
                     self.spec, index, engine, recorder, Supply(checked.requests, self.spec, checked.fit, index)
                 )
-                stage.prepare()
+                on_tick = partial(self._tick, stage, recorder, sampler)
+                stage.prepare(on_tick)
                 begin_ns = self._begin(sampler)
                 if begin_ns is None or engine.stop_reason:
                     break
                 scraper.mark()
-                stage.run(begin_ns, partial(self._tick, stage, recorder, sampler))
+                stage.run(begin_ns, on_tick)
                 self._stages.append((stage, stage.client(self._calibrations.get(index))))
             if not engine.stop_reason and self._begin(sampler) is not None:
                 scraper.mark()
@@ -279,7 +285,7 @@ class Bench:
             for stage, client in self._stages
         ]
         attribution = add_medians(rows, stages, energies(samples, power), idle_w)
-        engine, version, _ = identify(where, checked.requests.headers)
+        engine, version = self._identity
         return summarise(
             rows,
             self.spec,
@@ -336,3 +342,14 @@ def salted(spec: RunSpec) -> RunSpec:
 def reads_idle(spec: RunSpec) -> bool:
     """Whether the run begins with a reading of idle power."""
     return spec.power.source != "none" and spec.power.idle_s > 0
+
+
+def _refuse_too_short(checked: Checked) -> None:
+    """Raises Unusable for prompts that cannot be as short as asked. Pictures count as tokens that nobody asked for."""
+    workload, fit = checked.requests.workload, checked.fit
+    if fit.checked and not workload.images.count and workload.input_tokens <= round(fit.overhead_tokens):
+        raise Unusable(
+            "prompt_too_short",
+            f"prompts of {workload.input_tokens} tokens cannot be sent: the chat template alone has "
+            f"{fit.overhead_tokens:.0f} tokens; ask for at least {ceil(fit.overhead_tokens + fit.tokens_per_word)}",
+        )

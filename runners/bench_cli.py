@@ -3,6 +3,7 @@
 import argparse
 import sys
 from dataclasses import replace
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--spec", type=Path, help="a specification file (JSON); then only --out and --progress count")
     parser.add_argument("--out", type=Path, required=True, help="folder for the results; made if missing")
     parser.add_argument("--progress", choices=("bar", "json"), default="bar", help="for people or for programs")
+    parser.add_argument("--verbose", action="store_true", help="print the notes on power in full below the results")
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # end when this process ends
     target = parser.add_argument_group("endpoint")
     target.add_argument("--url", help="such as http://gpu-1:8000 or https://api.example.com/v1")
     target.add_argument("--model", default="", help="model name as the server expects it")
-    target.add_argument("--dialect", choices=list(Dialect), default=Dialect.OPENAI_CHAT.value)
+    target.add_argument("--dialect", choices=list(Dialect), default=Dialect.OPENAI_CHAT.value,
+                        help="the wire form that the endpoint speaks")  # fmt: skip
     target.add_argument("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
     target.add_argument(
         "--metrics-url", default="", metavar="URL", help="the server's metrics page (default: /metrics)"
@@ -115,7 +118,7 @@ def _add_workload(group: Any) -> None:
 
 def _add_accounts(group: Any) -> None:
     group.add_argument("--slo", type=_slo, default=Slo(), metavar="ttft_ms=500,tpot_ms=50", help="bounds for goodput")
-    group.add_argument("--power", default="auto", help="auto, none, nvml, rapl or estimate")
+    group.add_argument("--power", default="auto", help="where power is read: auto, none, nvml, rapl or estimate")
     group.add_argument("--idle", type=float, default=3.0, metavar="S", help="seconds of idle power read at the start")
     group.add_argument("--usd-per-hour", type=float, help="price of the deployment: gives cost per million tokens")
     group.add_argument("--max-usd", type=float, help="refuse to start a run that may cost more at an API")
@@ -123,17 +126,25 @@ def _add_accounts(group: Any) -> None:
         "--usd-per-mtok", type=_price, metavar="IN,OUT", help="what the API charges per million tokens, for --max-usd"
     )
     group.add_argument("--pue", type=float, help="facility overhead factor: gives energy with overhead")
-    group.add_argument("--connect-timeout", type=float, default=Timeouts.connect_s, metavar="S")
-    group.add_argument("--first-byte-timeout", type=float, default=Timeouts.first_byte_s, metavar="S")
-    group.add_argument("--idle-timeout", type=float, default=Timeouts.idle_s, metavar="S")
-    group.add_argument("--total-timeout", type=float, default=Timeouts.total_s, metavar="S")
+    for name, seconds, words in (
+        ("connect", Timeouts.connect_s, "for a connection"),
+        ("first-byte", Timeouts.first_byte_s, "from sending to the first byte"),
+        ("idle", Timeouts.idle_s, "of silence within an answer"),
+        ("total", Timeouts.total_s, "for the whole of a request"),
+    ):
+        group.add_argument(
+            f"--{name}-timeout", type=float, default=seconds, metavar="S", help=f"seconds at most {words}"
+        )
 
 
 def _numbers(text: str) -> tuple[float, ...]:
     try:
-        return tuple(float(part) for part in text.split(","))
+        numbers = tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,4,16") from None
+        numbers = (nan,)
+    if not all(map(isfinite, numbers)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,4,16")
+    return numbers
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -256,12 +267,19 @@ def _load_of(args: argparse.Namespace) -> Load:
     return replace(load, arrivals=Arrivals(args.arrivals)) if args.rate else load
 
 
+def _refuse_used(out: Path) -> None:
+    """Raises SpecError: what was measured before is never written over."""
+    if (out / "summary.json").exists():
+        raise SpecError(f"--out: {out} holds the results of an earlier run; choose another folder")
+
+
 def run(args: argparse.Namespace) -> int:
     if args.parent:
         die_with(args.parent)
     progress = JsonProgress() if args.progress == "json" else BarProgress()
     try:
         spec = spec_of(args)
+        _refuse_used(args.out)
         args.out.mkdir(parents=True, exist_ok=True)
         spec = salted(spec)
         split = spec.shard.count > 1 and spec.shard.index is None
@@ -275,6 +293,6 @@ def run(args: argparse.Namespace) -> int:
         progress.end(Exit.INVALID, False, *write_failure(error, args.out))
         return Exit.INVALID
     if bench.summary is not None and args.progress == "bar":
-        print(table(bench.summary))
+        print(table(bench.summary, verbose=args.verbose))
         print(f"\n{'valid' if bench.summary['valid'] else 'NOT VALID'}; files in {args.out}", file=sys.stderr)
     return status

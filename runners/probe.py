@@ -10,7 +10,8 @@ import orjson
 
 from runners.address import AddressError, ResolveError
 from runners.load.answer import clean
-from runners.load.check import Asker, Checked, Unusable, check, exchange_once, explain
+from runners.load.check import Asker, Checked, OnTick, Unusable, check, exchange_once, explain
+from runners.load.dialects.base import words_of
 from runners.load.target import Requests, api_key, base_endpoint, destination
 from runners.load.transport import Destination
 from runners.server.engines import engine_of, keys_of
@@ -29,7 +30,7 @@ class Page:
     server: str
 
 
-def fetch(where: Destination, path: str, headers: Sequence[str] = ()) -> Page | None:
+def fetch(where: Destination, path: str, headers: Sequence[str] = (), on_tick: OnTick | None = None) -> Page | None:
     """A GET beside the measurement, through the same pinned address; None when there is no answer.
 
     ``headers`` are whole lines, such as ``Requests.headers``.
@@ -41,7 +42,7 @@ def fetch(where: Destination, path: str, headers: Sequence[str] = ()) -> Page | 
         "Connection: close",
         *headers,
     ]
-    exchange = exchange_once(where, _PAGE_TIMEOUTS, ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+    exchange = exchange_once(where, _PAGE_TIMEOUTS, ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), 0, on_tick)
     response = exchange.response
     if response.status is None or not response.complete:
         return None
@@ -57,24 +58,35 @@ def _json(body: bytes) -> Any:
         return None
 
 
+def _version(text: str) -> str:
+    """Empty where a build does not know its own version, as llama.cpp's "b0-unknown"."""
+    return "" if "unknown" in text.lower() else text
+
+
 def _get(data: Any, *path: str) -> Any:
     for name in path:
         data = data.get(name) if isinstance(data, dict) else None
     return data
 
 
-def identify(where: Destination, headers: Sequence[str] = ()) -> tuple[str, str, str]:
-    """(engine, version, evidence), each empty when the server does not tell."""
-    props = fetch(where, "/props", headers)
+def identify(
+    where: Destination, headers: Sequence[str] = (), *, secret: str = "", on_tick: OnTick | None = None
+) -> tuple[str, str, str]:
+    """(engine, version, evidence), each empty when the server does not tell. ``on_tick`` may raise to give up."""
+
+    def told(page: Page, name: str) -> str:
+        return _version(clean(words_of(_get(page.json, name) or ""), secret))
+
+    props = fetch(where, "/props", headers, on_tick)
     if props and (props.server.startswith("llama.cpp") or _get(props.json, "default_generation_settings")):
-        return "llama.cpp", clean(str(_get(props.json, "build_info") or "")), "/props answers in llama.cpp's form"
-    info = fetch(where, "/info", headers)
+        return "llama.cpp", told(props, "build_info"), "/props answers in llama.cpp's form"
+    info = fetch(where, "/info", headers, on_tick)
     if info and _get(info.json, "docker_label") is not None:
-        return "TGI", clean(str(_get(info.json, "version") or "")), "/info answers in TGI's form"
+        return "TGI", told(info, "version"), "/info answers in TGI's form"
     for engine, path, wanted in _VERSION_PAGES:
-        page = fetch(where, path, headers)
+        page = fetch(where, path, headers, on_tick)
         if page and page.status == 200 and wanted(page.json):
-            return engine, clean(str(_get(page.json, "version") or "")), path
+            return engine, told(page, "version"), path
     return "", "", "no page of a known engine answers"
 
 
@@ -95,16 +107,16 @@ def models(where: Destination, requests: Requests) -> tuple[list[str], str]:
     listed = fetch(where, path, requests.headers)
     if listed is None:
         return [], f"{path} gives no answer"
-    names = _names(listed.json)
+    names = _names(listed.json, requests.key)
     return names, f"{path} answers {listed.status} with {len(names)} model(s)"
 
 
-def _names(data: Any) -> list[str]:
+def _names(data: Any, secret: str) -> list[str]:
     """OpenAI lists under data, Ollama under models; TGI serves one model and names it."""
     listed = _get(data, "data") or _get(data, "models") or [{"id": _get(data, "model_id")}]
     if not isinstance(listed, list):
         return []
-    return [clean(str(name)) for item in listed if (name := _get(item, "id") or _get(item, "name"))]
+    return [clean(words_of(name), secret) for item in listed if (name := _get(item, "id") or _get(item, "name"))]
 
 
 def probe(url: str, dialect: str = "", key: str = "", model: str = "", timeout_s: float = 15.0) -> dict[str, Any]:
@@ -154,7 +166,7 @@ def _look(result: dict[str, Any], asker: Asker, target: Target, key: str) -> Non
         row = asker.ask(sender, "Say hello.")
         if row["http_status"] is None:
             raise Unusable(row["outcome"], explain(row))
-    engine, version, evidence = identify(where, sender.headers)
+    engine, version, evidence = identify(where, sender.headers, secret=sender.key)
     result |= {"engine": engine, "engine_version": version}
     _add(result, "engine", "tells its engine", bool(engine) or None, evidence)
     checked = check(asker, sender, "probe")
@@ -208,7 +220,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--url", required=True, help="the endpoint, such as http://gpu-1:8000 or https://api.example.com/v1"
     )
     parser.add_argument("--model", default="", help="model name (default: the first that the server lists)")
-    parser.add_argument("--dialect", default=Dialect.OPENAI_CHAT.value, choices=list(Dialect))
+    parser.add_argument(
+        "--dialect", default=Dialect.OPENAI_CHAT.value, choices=list(Dialect), help="the wire form to ask in"
+    )
     parser.add_argument("--api-key-env", default="", help="environment variable that holds the API key")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -229,7 +243,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(result: dict[str, Any]) -> None:
-    print(f"{result['url'] or 'the URL'}: {'usable' if result['usable'] else 'not usable'}")
+    usable = "usable" if result["usable"] else "not usable"
+    print(f"{result['url']}: {usable}" if result["url"] else "This URL cannot be used.")
     if result["text"]:
         print(f"  {result['code']}: {result['text']}")
     if result["models"]:

@@ -8,6 +8,7 @@ import types
 import typing
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import isfinite
 from typing import Any, Self
 
 from runners.budget import Budget, complaint
@@ -206,6 +207,7 @@ class RunSpec:
         return spec
 
 
+_MAX_REQUESTS, _MAX_RATE_PER_S, _MAX_SCHEDULED = 1_000_000, 10_000, 5_000_000
 _MAX_IMAGES, _MAX_IMAGE_PX, _MAX_CHOICES = 64, 8192, 128
 
 
@@ -227,6 +229,7 @@ def _check_budget(spec: RunSpec) -> None:
 def _check(spec: RunSpec) -> None:
     if spec.version != SPEC_VERSION:
         raise SpecError(f"version: {spec.version} is not known here; this is version {SPEC_VERSION}")
+    _check_finite(spec, "")
     _check_target(spec.target)
     _check_workload(spec.workload)
     _check_load(spec.load)
@@ -242,8 +245,19 @@ def _check(spec: RunSpec) -> None:
         raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
     _check_shard(spec)
     if spec.server.url and not spec.server.url.startswith(("http://", "https://")):
-        raise SpecError(f"server.url: {spec.server.url!r} must start with http:// or https://")
+        raise SpecError("server.url: must start with http:// or https://")
     _check_budget(spec)
+
+
+def _check_finite(value: Any, path: str) -> None:
+    if dataclasses.is_dataclass(value):
+        for item in dataclasses.fields(value):
+            _check_finite(getattr(value, item.name), f"{path}.{item.name}" if path else item.name)
+    elif isinstance(value, tuple):
+        for inner in value:
+            _check_finite(inner, path)
+    elif isinstance(value, float) and not isfinite(value):
+        raise SpecError(f"{path}: {value} is not a number that can be used; give a finite one")
 
 
 def _check_target(target: Target) -> None:
@@ -292,14 +306,19 @@ def _check_load(load: Load) -> None:
         raise SpecError("load.levels: concurrency is a whole number of requests in flight, such as 1,4,16")
     if load.requests is None and load.duration_s is None:
         raise SpecError("load: say when a stage ends: a number of requests or a duration in seconds")
-    if load.requests is not None and load.requests < 1:
-        raise SpecError("load.requests: at least 1")
+    if load.requests is not None and not 1 <= load.requests <= _MAX_REQUESTS:
+        raise SpecError(f"load.requests: between 1 and {_MAX_REQUESTS}")
     if load.duration_s is not None and not 0 < load.duration_s <= 86_400:
         raise SpecError("load.duration_s: above 0 and at most 86400 (a day)")
     if not 0 <= load.warmup_s <= 3_600:
         raise SpecError("load.warmup_s: between 0 and 3600 seconds")
     if not 0 <= load.calibrate_s <= 60:
         raise SpecError("load.calibrate_s: between 0 (none) and 60 seconds a level")
+    if not 0 <= load.drain_s <= 3_600:
+        raise SpecError("load.drain_s: between 0 and 3600 seconds")
+    if load.max_in_flight < 1:
+        raise SpecError("load.max_in_flight: at least 1")
+    _check_schedule(load)
     if max(load.levels) > load.max_in_flight and load.arrivals is Arrivals.CLOSED:
         raise SpecError(
             f"load.levels: a concurrency above load.max_in_flight ({load.max_in_flight}) can never be reached"
@@ -315,8 +334,19 @@ def _check_shard(spec: RunSpec) -> None:
     if shard.count > load.max_in_flight:
         raise SpecError(f"shard.count: more than load.max_in_flight ({load.max_in_flight}) can never all send")
     if shard.count > 1 and spec.budget.max_usd is not None:
+        raise SpecError("shard.count: 1 where the endpoint charges by the token, for each process asks beforehand")
+
+
+def _check_schedule(load: Load) -> None:
+    """The sending times of a rate are computed beforehand, so their number is bounded."""
+    if load.arrivals is Arrivals.CLOSED:
+        return
+    if max(load.levels) > _MAX_RATE_PER_S:
+        raise SpecError(f"load.levels: at most {_MAX_RATE_PER_S} requests per second")
+    if max(load.levels) * ((load.duration_s or 0) + load.warmup_s) > _MAX_SCHEDULED:
         raise SpecError(
-            "shard.count: 1 where the endpoint charges by the token; each process asks on its own beforehand"
+            f"load.duration_s: the rate times duration and warm-up comes to more than {_MAX_SCHEDULED} requests; "
+            "ask for a shorter stage or a lower rate"
         )
 
 

@@ -55,6 +55,7 @@ def benchmark(
         engine=engine,
         engine_version="b6000",
         precision="q8_0",
+        runs_on_cpu=True,
         usd_per_hour=plan.usd_per_hour,
         price_source="rent, list price" if plan.usd_per_hour else "",
     )

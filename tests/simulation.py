@@ -142,8 +142,7 @@ def _devices(plan: Plan) -> list[Device]:
     if plan.energy == "modelled":
         reading = "CPU utilisation between 6 W idle and 22 W busy"
         model = {"update_ms": 100.0, "gain_low": 0.5, "gain_high": 1.5, "gain_source": "a model, not a meter"}
-        return [Device("cpu", "CPU", Layer.CPU, "estimate", Mark.MODELLED, reading=reading, counter=False,
-                       power_column="power_mw", **model)]  # fmt: skip
+        return [Device("cpu", "CPU", Layer.CPU, "estimate", Mark.MODELLED, reading=reading, **model)]  # fmt: skip
     meter = {"update_ms": 100.0, "gain_low": 0.95, "gain_high": 1.05, "gain_source": "data sheet: 5 %"}
     gpu = Device("gpu0", "NVIDIA H100", Layer.ACCELERATOR, "nvml", Mark.MEASURED, reading="energy counter of NVML",
                  power_column="power_mw", power_window_ms=25.0, **meter)  # fmt: skip

@@ -53,6 +53,16 @@ def test_the_example_file_has_every_setting_and_sets_none() -> None:
     assert not [line for line in lines if line and not line.startswith("#")]
 
 
+def test_the_web_application_starts_without_a_warning(tmp_path: Path) -> None:
+    start = "import observatory.wsgi"
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", start],
+        env={"PATH": os.environ["PATH"], "VAR_DIR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "observatory.settings"},
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("name", "value", "expression", "read"),
     [

@@ -76,28 +76,30 @@ class BenchmarkOut(Schema):
     created_at: datetime
 
 
-@router.get("", response={200: Listed[BenchmarkOut], **ERRORS})
+@router.get("", summary="All benchmarks", response={200: Listed[BenchmarkOut], **ERRORS})
 def benchmarks(request: Request, page: Query[Page]) -> Any:
     return page_of(Benchmark.objects.all(), page)
 
 
-@router.post("", response={201: BenchmarkOut, **ERRORS, **CONFLICT, **BAD_BODY})
+@router.post("", summary="Make a benchmark", response={201: BenchmarkOut, **ERRORS, **CONFLICT, **BAD_BODY})
 def create_benchmark(request: Request, payload: BenchmarkIn) -> Any:
     return Status(201, store(Benchmark(created_by=request.auth), payload.model_dump(), _save))
 
 
-@router.get("/{key}", response={200: BenchmarkOut, **ERRORS, **NOT_FOUND})
+@router.get("/{key}", summary="One benchmark", response={200: BenchmarkOut, **ERRORS, **NOT_FOUND})
 def benchmark(request: Request, key: PathKey) -> Any:
     return get(Benchmark.objects.all(), key)
 
 
-@router.patch("/{key}", response={200: BenchmarkOut, **ERRORS, **NOT_FOUND, **CONFLICT, **BAD_BODY})
+@router.patch(
+    "/{key}", summary="Change a benchmark", response={200: BenchmarkOut, **ERRORS, **NOT_FOUND, **CONFLICT, **BAD_BODY}
+)
 def change_benchmark(request: Request, key: PathKey, payload: PatchDict[BenchmarkIn]) -> Any:
     """What is left out stays. Runs keep what they were asked at their time."""
     return store(get(Benchmark.objects.all(), key), payload, _save)
 
 
-@router.delete("/{key}", response={204: None, **ERRORS, **NOT_FOUND, **CONFLICT})
+@router.delete("/{key}", summary="Delete a benchmark", response={204: None, **ERRORS, **NOT_FOUND, **CONFLICT})
 def delete_benchmark(request: Request, key: PathKey) -> Any:
     remove(get(Benchmark.objects.all(), key))
     return Status(204, None)

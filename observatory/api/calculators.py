@@ -42,7 +42,7 @@ class CalculatorOut(Schema):
     inputs: list[InputOut]
 
 
-@router.get("", response={200: list[CalculatorOut], **ERRORS})
+@router.get("", summary="Every calculator with its inputs", response={200: list[CalculatorOut], **ERRORS})
 def calculators(request: HttpRequest) -> Any:
     """Every calculator with its inputs."""
     return [_described(calculator) for calculator in CALCULATORS]
@@ -98,6 +98,8 @@ def _parameter(entry: Entry) -> dict[str, Any]:
         schema |= {"type": "string", "default": ",".join(f"{item:g}" for item in entry.default)}
     if entry.is_number:
         schema |= {"minimum": about.low, "maximum": about.high}
+    if entry.is_number and entry.default is None:  # an empty field of a form means: not given
+        schema = {"anyOf": [{**schema, "default": None}, {"type": "string", "maxLength": 0}]}
     unit = f" [{about.unit}]" if about.unit else ""
     text = f"{about.label}{unit}. {about.help}".strip()
     return {"in": "query", "name": entry.name, "required": False, "description": text, "schema": schema}

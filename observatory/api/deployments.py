@@ -38,6 +38,7 @@ class DeploymentIn(Input):
     replicas: Count = 1
     accelerator_id: Key | None = None
     accelerator_count: Count = 1
+    runs_on_cpu: bool = False
     accelerator_group: Annotated[Line, Field(max_length=100, description="Runs that share one never overlap")] = ""
     usd_per_hour: Annotated[NotNegative | None, Field(description="Of the whole deployment; at most 4 decimals")] = None
     price_source: Annotated[Line, Field(max_length=200)] = ""
@@ -56,6 +57,7 @@ class DeploymentOut(Schema):
     replicas: int
     accelerator_id: int | None
     accelerator_count: int
+    runs_on_cpu: bool
     accelerator_group: str
     hardware: str
     usd_per_hour: float | None
@@ -63,31 +65,37 @@ class DeploymentOut(Schema):
     site_id: int | None
 
 
-@router.get("", response={200: Listed[DeploymentOut], **ERRORS})
+@router.get("", summary="All deployments", response={200: Listed[DeploymentOut], **ERRORS})
 def deployments(request: Request, page: Query[Page]) -> Any:
     return page_of(Deployment.objects.select_related("accelerator"), page)
 
 
-@router.post("", response={201: DeploymentOut, **ERRORS, **STAFF, **CONFLICT, **BAD_BODY})
+@router.post("", summary="Make a deployment", response={201: DeploymentOut, **ERRORS, **STAFF, **CONFLICT, **BAD_BODY})
 def create_deployment(request: Request, payload: DeploymentIn) -> Any:
     """Staff only."""
     require_staff(request)
     return Status(201, store(Deployment(), exact(payload.model_dump(), "usd_per_hour")))
 
 
-@router.get("/{key}", response={200: DeploymentOut, **ERRORS, **NOT_FOUND})
+@router.get("/{key}", summary="One deployment", response={200: DeploymentOut, **ERRORS, **NOT_FOUND})
 def deployment(request: Request, key: PathKey) -> Any:
     return get(Deployment.objects.select_related("accelerator"), key)
 
 
-@router.patch("/{key}", response={200: DeploymentOut, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT, **BAD_BODY})
+@router.patch(
+    "/{key}",
+    summary="Change a deployment",
+    response={200: DeploymentOut, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT, **BAD_BODY},
+)
 def change_deployment(request: Request, key: PathKey, payload: PatchDict[DeploymentIn]) -> Any:
     """Staff only. What is left out stays."""
     require_staff(request)
     return store(get(Deployment.objects.all(), key), exact(payload, "usd_per_hour"))
 
 
-@router.delete("/{key}", response={204: None, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT})
+@router.delete(
+    "/{key}", summary="Delete a deployment", response={204: None, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT}
+)
 def delete_deployment(request: Request, key: PathKey) -> Any:
     """Staff only."""
     require_staff(request)

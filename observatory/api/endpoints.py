@@ -62,31 +62,39 @@ class EndpointOut(Schema):
     created_at: datetime
 
 
-@router.get("", response={200: Listed[EndpointOut], **ERRORS})
+@router.get("", summary="All endpoints", response={200: Listed[EndpointOut], **ERRORS})
 def endpoints(request: Request, page: Query[Page]) -> Any:
     return page_of(Endpoint.objects.all(), page)
 
 
-@router.post("", response={201: EndpointOut, **ERRORS, **STAFF, **CONFLICT, **BAD_BODY})
+@router.post("", summary="Make an endpoint", response={201: EndpointOut, **ERRORS, **STAFF, **CONFLICT, **BAD_BODY})
 def create_endpoint(request: Request, payload: EndpointIn) -> Any:
     """Staff only."""
     require_staff(request)
     return Status(201, store(Endpoint(created_by=request.auth), exact(payload.model_dump(), *RATES)))
 
 
-@router.get("/{key}", response={200: EndpointOut, **ERRORS, **NOT_FOUND})
+@router.get("/{key}", summary="One endpoint", response={200: EndpointOut, **ERRORS, **NOT_FOUND})
 def endpoint(request: Request, key: PathKey) -> Any:
     return get(Endpoint.objects.all(), key)
 
 
-@router.patch("/{key}", response={200: EndpointOut, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT, **BAD_BODY})
+@router.patch(
+    "/{key}",
+    summary="Change an endpoint",
+    response={200: EndpointOut, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT, **BAD_BODY},
+)
 def change_endpoint(request: Request, key: PathKey, payload: PatchDict[EndpointIn]) -> Any:
-    """Staff only. What is left out stays; an empty api_key removes the key."""
+    """Staff only. What is left out stays; an empty api_key removes the key. A url on another scheme, host or port
+    needs an api_key beside it where one is stored.
+    """
     require_staff(request)
-    return store(get(Endpoint.objects.all(), key), exact(payload, *RATES))
+    found = get(Endpoint.objects.all(), key)
+    found.key_entered = "api_key" in payload
+    return store(found, exact(payload, *RATES))
 
 
-@router.delete("/{key}", response={204: None, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT})
+@router.delete("/{key}", summary="Delete an endpoint", response={204: None, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT})
 def delete_endpoint(request: Request, key: PathKey) -> Any:
     """Staff only."""
     require_staff(request)

@@ -60,11 +60,10 @@ NO_SUCH_ADDRESS = Problem(
 )
 
 
-def refused(fields: list[Fault]) -> Problem:
-    """422, naming each field and its fault."""
-    return Problem(
-        422, "invalid", "Some values were refused; nothing was changed.", "Correct the fields listed here.", fields
-    )
+def refused(fields: list[Fault], *, reading: bool = False) -> Problem:
+    """422, naming each field and its fault. A request that only reads cannot have changed anything: it is not said."""
+    detail = "Some parameters were refused." if reading else "Some values were refused; nothing was changed."
+    return Problem(422, "invalid", detail, "Correct the fields listed here.", fields)
 
 
 def install(api: NinjaAPI) -> None:
@@ -80,7 +79,7 @@ def install(api: NinjaAPI) -> None:
         return answer(request, _of_http_error(error))
 
     def validation_error(request: HttpRequest, error: Any) -> HttpResponse:
-        return answer(request, refused([_fault(item) for item in error.errors]))
+        return answer(request, refused([_fault(item) for item in error.errors], reading=request.method == "GET"))
 
     def misconfigured(request: HttpRequest, error: Any) -> HttpResponse:
         return answer(request, Problem(500, "misconfigured", str(error), "Ask the administrator of this installation."))

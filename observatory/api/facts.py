@@ -70,21 +70,25 @@ class SiteOut(Schema):
     source: str | None
 
 
-@accelerators_router.get("", response={200: Listed[AcceleratorOut], **ERRORS})
+@accelerators_router.get("", summary="Accelerators with their prices", response={200: Listed[AcceleratorOut], **ERRORS})
 def accelerators(request: Request, page: Query[Page]) -> Any:
     return page_of(Accelerator.objects.prefetch_related("prices"), page)
 
 
-@accelerators_router.get("/{key}", response={200: AcceleratorOut, **ERRORS, **NOT_FOUND})
+@accelerators_router.get(
+    "/{key}", summary="One accelerator with its prices", response={200: AcceleratorOut, **ERRORS, **NOT_FOUND}
+)
 def accelerator(request: Request, key: PathKey) -> Any:
     return get(Accelerator.objects.prefetch_related("prices"), key)
 
 
-@sites_router.get("", response={200: Listed[SiteOut], **ERRORS})
+@sites_router.get("", summary="Sites with the factors of today", response={200: Listed[SiteOut], **ERRORS})
 def sites(request: Request, page: Query[Page]) -> Any:
     return page_of(Site.objects.on(today()), page)
 
 
-@sites_router.get("/{key}", response={200: SiteOut, **ERRORS, **NOT_FOUND})
+@sites_router.get(
+    "/{key}", summary="One site with the factors of today", response={200: SiteOut, **ERRORS, **NOT_FOUND}
+)
 def site(request: Request, key: PathKey) -> Any:
     return get(Site.objects.on(today()), key)

@@ -19,7 +19,7 @@ def known_only(view: Callable[..., Any]) -> Callable[..., Any]:
         unknown = sorted(request.GET.keys() - known)
         if unknown:
             words = f"no such parameter; known are {', '.join(sorted(known))}" if known else "takes no parameters"
-            raise refused([Fault(field=name, problem=words) for name in unknown])
+            raise refused([Fault(field=name, problem=words) for name in unknown], reading=request.method == "GET")
         return view(request, **values)
 
     return checked

@@ -47,13 +47,13 @@ class ComparisonOut(Schema):
     notes: list[str]
 
 
-@router.get("/runs.csv", response={**ERRORS}, openapi_extra=_CSV)
+@router.get("/runs.csv", summary="Runs as CSV: a row a stage", response={**ERRORS}, openapi_extra=_CSV)
 def runs_sheet(request: Request, filters: Query[RunFilter]) -> HttpResponseBase:
     """A row per stage, a column per metric and statistic."""
     return response(results.wide(filters.filter(visible_runs())), "runs.csv")
 
 
-@router.get("/runs/{key}.csv", response={**ERRORS, **NOT_FOUND}, openapi_extra=_CSV)
+@router.get("/runs/{key}.csv", summary="One run as CSV", response={**ERRORS, **NOT_FOUND}, openapi_extra=_CSV)
 def run_sheet(request: Request, key: PathKey, form: Literal["long", "wide"] = "long") -> HttpResponseBase:
     """long: a row per measurement; wide: a row per stage."""
     run = get(visible_runs(), key)
@@ -61,13 +61,13 @@ def run_sheet(request: Request, key: PathKey, form: Literal["long", "wide"] = "l
     return response(sheet, f"run-{key}.csv")
 
 
-@router.get("/comparison", response={200: ComparisonOut, **ERRORS, **NOT_FOUND})
+@router.get("/comparison", summary="Two to eight stages compared", response={200: ComparisonOut, **ERRORS, **NOT_FOUND})
 def comparison(request: Request, choice: Query[Choice]) -> Any:
     """Two to eight stages against the first."""
     return to_json(_compared(choice))
 
 
-@router.get("/comparison.csv", response={**ERRORS, **NOT_FOUND}, openapi_extra=_CSV)
+@router.get("/comparison.csv", summary="The comparison as CSV", response={**ERRORS, **NOT_FOUND}, openapi_extra=_CSV)
 def comparison_sheet(request: Request, choice: Query[Choice]) -> HttpResponseBase:
     """The same as a sheet: a row per metric and stage."""
     return response(comparisons.sheet(_compared(choice)), "comparison.csv")

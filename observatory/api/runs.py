@@ -143,13 +143,13 @@ def visible_runs() -> QuerySet[Run]:
     return Run.objects.select_related("benchmark", "deployment")
 
 
-@router.get("", response={200: Listed[RunOut], **ERRORS})
+@router.get("", summary="Runs, with filters", response={200: Listed[RunOut], **ERRORS})
 def runs(request: Request, filters: Query[RunFilter], page: Query[Page]) -> Any:
     """Newest first."""
     return page_of(filters.filter(visible_runs()), page)
 
 
-@router.post("", response={201: StartedOut, **ERRORS, **NOT_FOUND, **BAD_BODY})
+@router.post("", summary="Start a run of a benchmark", response={201: StartedOut, **ERRORS, **NOT_FOUND, **BAD_BODY})
 def start_run(request: Request, payload: RunIn) -> Any:
     """Queues a run of a benchmark. It starts when its endpoint is free; ``notice`` says what may hold it up."""
     benchmark = get(Benchmark.objects.all(), payload.benchmark_id)
@@ -164,12 +164,18 @@ def start_run(request: Request, payload: RunIn) -> Any:
     return Status(201, started.model_copy(update={"notice": "" if woken else _WAITS}))
 
 
-@router.get("/{key}", response={200: RunDetailOut, **ERRORS, **NOT_FOUND})
+@router.get(
+    "/{key}", summary="One run: status, progress, summary, stages", response={200: RunDetailOut, **ERRORS, **NOT_FOUND}
+)
 def run(request: Request, key: PathKey) -> Any:
     return get(visible_runs().prefetch_related("stages"), key)
 
 
-@router.post("/{key}/cancel", response={200: RunOut, **ERRORS, **NOT_FOUND, **CONFLICT})
+@router.post(
+    "/{key}/cancel",
+    summary="Cancel a run; what was measured is kept",
+    response={200: RunOut, **ERRORS, **NOT_FOUND, **CONFLICT},
+)
 def cancel_run(request: Request, key: PathKey) -> Any:
     """A queued run is cancelled at once, a running one within seconds, its partial results kept."""
     found = get(visible_runs(), key)
@@ -179,19 +185,23 @@ def cancel_run(request: Request, key: PathKey) -> Any:
     return found
 
 
-@router.get("/{key}/measurements", response={200: Listed[MeasurementOut], **ERRORS, **NOT_FOUND})
+@router.get(
+    "/{key}/measurements",
+    summary="Numbers of a run with interval, n and mark",
+    response={200: Listed[MeasurementOut], **ERRORS, **NOT_FOUND},
+)
 def measurements(request: Request, key: PathKey, filters: Query[MeasurementFilter], page: Query[Page]) -> Any:
     found = get(visible_runs(), key).measurements.select_related("stage").order_by("stage__index", "id")
     return page_of(filters.filter(found), page)
 
 
-@router.get("/{key}/requests", response={200: RowsOut, **ERRORS, **NOT_FOUND})
+@router.get("/{key}/requests", summary="Raw rows of the requests", response={200: RowsOut, **ERRORS, **NOT_FOUND})
 def request_rows(request: Request, key: PathKey, page: Query[Page]) -> Any:
     """A row per planned request."""
     return _rows(get(visible_runs(), key), "requests_file", page)
 
 
-@router.get("/{key}/power", response={200: RowsOut, **ERRORS, **NOT_FOUND})
+@router.get("/{key}/power", summary="Raw samples of power", response={200: RowsOut, **ERRORS, **NOT_FOUND})
 def power_rows(request: Request, key: PathKey, page: Query[Page]) -> Any:
     """A row per device and power sample."""
     return _rows(get(visible_runs(), key), "power_file", page)
@@ -208,13 +218,23 @@ _PARQUET: dict[str, Any] = {
 }
 
 
-@router.get("/{key}/requests.parquet", response={**ERRORS, **NOT_FOUND}, openapi_extra=_PARQUET)
+@router.get(
+    "/{key}/requests.parquet",
+    summary="requests.parquet as it was stored",
+    response={**ERRORS, **NOT_FOUND},
+    openapi_extra=_PARQUET,
+)
 def request_file(request: Request, key: PathKey) -> Any:
     """The stored file as it is."""
     return _file(get(visible_runs(), key), "requests_file", "requests")
 
 
-@router.get("/{key}/power.parquet", response={**ERRORS, **NOT_FOUND}, openapi_extra=_PARQUET)
+@router.get(
+    "/{key}/power.parquet",
+    summary="power.parquet as it was stored",
+    response={**ERRORS, **NOT_FOUND},
+    openapi_extra=_PARQUET,
+)
 def power_file(request: Request, key: PathKey) -> Any:
     """The stored file as it is."""
     return _file(get(visible_runs(), key), "power_file", "power")

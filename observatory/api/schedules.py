@@ -49,35 +49,41 @@ class ScheduleOut(Schema):
     created_at: datetime
 
 
-@router.get("", response={200: Listed[ScheduleOut], **ERRORS})
+@router.get("", summary="All schedules", response={200: Listed[ScheduleOut], **ERRORS})
 def schedules(request: Request, page: Query[Page]) -> Any:
     return page_of(Schedule.objects.all(), page)
 
 
-@router.post("", response={201: ScheduleOut, **ERRORS, **CONFLICT, **BAD_BODY})
+@router.post("", summary="Make a schedule", response={201: ScheduleOut, **ERRORS, **CONFLICT, **BAD_BODY})
 def create_schedule(request: Request, payload: ScheduleIn) -> Any:
     return Status(201, store(Schedule(created_by=request.auth), payload.model_dump(), _save))
 
 
-@router.get("/{key}", response={200: ScheduleOut, **ERRORS, **NOT_FOUND})
+@router.get("/{key}", summary="One schedule", response={200: ScheduleOut, **ERRORS, **NOT_FOUND})
 def schedule(request: Request, key: PathKey) -> Any:
     return get(Schedule.objects.all(), key)
 
 
-@router.patch("/{key}", response={200: ScheduleOut, **ERRORS, **NOT_FOUND, **CONFLICT, **BAD_BODY})
+@router.patch(
+    "/{key}", summary="Change a schedule", response={200: ScheduleOut, **ERRORS, **NOT_FOUND, **CONFLICT, **BAD_BODY}
+)
 def change_schedule(request: Request, key: PathKey, payload: PatchDict[ScheduleIn]) -> Any:
     """What is left out stays."""
     return store(get(Schedule.objects.all(), key), payload, _save)
 
 
-@router.delete("/{key}", response={204: None, **ERRORS, **NOT_FOUND, **CONFLICT})
+@router.delete("/{key}", summary="Delete a schedule", response={204: None, **ERRORS, **NOT_FOUND, **CONFLICT})
 def delete_schedule(request: Request, key: PathKey) -> Any:
     """Runs that it started stay."""
     remove(get(Schedule.objects.all(), key))
     return Status(204, None)
 
 
-@router.get("/{key}/occurrences", response={200: Listed[OccurrenceOut], **ERRORS, **NOT_FOUND})
+@router.get(
+    "/{key}/occurrences",
+    summary="Due times of a schedule and what came of them",
+    response={200: Listed[OccurrenceOut], **ERRORS, **NOT_FOUND},
+)
 def occurrences(request: Request, key: PathKey, page: Query[Page]) -> Any:
     """Due times and what came of them, newest first."""
     return page_of(get(Schedule.objects.all(), key).occurrences.all(), page)

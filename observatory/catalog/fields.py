@@ -11,6 +11,15 @@ from django.db import models
 from runners.address import AddressError, parse_endpoint
 
 
+def visible_ascii(key: str) -> None:
+    """Raises ValidationError for what an HTTP header cannot carry, or could be ended by."""
+    if not all("!" <= letter <= "~" for letter in key):
+        raise ValidationError(
+            "It holds a character that no key can have, such as a space, a line break or a letter outside ASCII. "
+            "Copy the key anew."
+        )
+
+
 @lru_cache
 def _cipher(keys: tuple[str, ...]) -> MultiFernet:
     return MultiFernet([Fernet(key) for key in keys])

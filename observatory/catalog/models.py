@@ -1,11 +1,13 @@
 from datetime import UTC, date, datetime
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.urls import reverse
 
-from observatory.catalog.fields import EncryptedTextField, EndpointURLField
+from observatory.catalog.fields import EncryptedTextField, EndpointURLField, visible_ascii
+from runners.address import AddressError, parse_endpoint
 from runners.spec import Dialect
 
 NOT_NEGATIVE = (MinValueValidator(0),)
@@ -176,7 +178,12 @@ class Billing(models.TextChoices):
 
 
 class Endpoint(models.Model):
-    """A serving address. The key is encrypted at rest and never shown again."""
+    """A serving address. The key is encrypted at rest, never shown again, and stays with the host that it was entered
+    for.
+    """
+
+    #: Whoever changes an endpoint says so when the key was entered with the change; else it is the stored one.
+    key_entered = False
 
     name = models.CharField(max_length=100, unique=True)
     url = EndpointURLField(
@@ -186,7 +193,7 @@ class Endpoint(models.Model):
         max_length=40, choices=[(d.value, d.value) for d in Dialect], default=Dialect.OPENAI_CHAT.value
     )
     model = models.CharField(max_length=200, help_text="Model name as the server expects it")
-    api_key = EncryptedTextField(blank=True, default="")
+    api_key = EncryptedTextField(blank=True, default="", validators=(visible_ascii,))
     billing = models.CharField(max_length=20, choices=Billing, default=Billing.MACHINE)
     price_provider = models.CharField(
         max_length=60, blank=True, help_text="For the list price, such as openai; empty: found by the address"
@@ -214,10 +221,27 @@ class Endpoint(models.Model):
     def get_absolute_url(self) -> str:
         return reverse("endpoint", args=[self.pk])
 
+    def clean(self) -> None:
+        """A stored key does not follow the address to another scheme, host or port."""
+        stored = Endpoint.objects.filter(pk=self.pk).first() if self.pk else None
+        if stored is None or not self.api_key or self.key_entered or self.api_key != stored.api_key:
+            return
+        if _origin(stored.url) != _origin(self.url):
+            words = "The stored key is for the address before. Enter the key for the new one, or remove the stored key."
+            raise ValidationError({"api_key": words})
+
     @property
     def api_key_hint(self) -> str:
         """The last four characters of the key, for recognising it; empty without one."""
         return f"…{self.api_key[-4:]}" if len(self.api_key) >= 12 else ("…" if self.api_key else "")
+
+
+def _origin(url: str) -> tuple[str, str, int] | None:
+    try:
+        address = parse_endpoint(url)
+    except AddressError:
+        return None
+    return address.scheme, address.host, address.port
 
 
 class Deployment(models.Model):
@@ -233,6 +257,9 @@ class Deployment(models.Model):
     replicas = models.PositiveIntegerField(default=1)
     accelerator = models.ForeignKey(Accelerator, null=True, blank=True, on_delete=models.PROTECT)
     accelerator_count = models.PositiveIntegerField(default=1)
+    runs_on_cpu = models.BooleanField(
+        default=False, verbose_name="Runs on the CPU", help_text="No accelerator stands behind it"
+    )
     accelerator_group = models.CharField(
         max_length=100,
         blank=True,
@@ -260,5 +287,11 @@ class Deployment(models.Model):
 
     @property
     def hardware(self) -> str:
-        """Such as "2x H100 SXM"; "CPU" without an accelerator."""
-        return f"{self.accelerator_count}x {self.accelerator.name}" if self.accelerator else "CPU"
+        """Such as "2x H100 SXM", or "CPU" where someone said so; what nobody stated is not guessed."""
+        if self.accelerator:
+            return f"{self.accelerator_count}x {self.accelerator.name}"
+        return "CPU" if self.runs_on_cpu else "hardware not stated"
+
+    def clean(self) -> None:
+        if self.accelerator_id is not None and self.runs_on_cpu:
+            raise ValidationError({"runs_on_cpu": "Choose an accelerator or the CPU, not both."})

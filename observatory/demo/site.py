@@ -66,6 +66,7 @@ def benchmark(engine_url: str, user: User) -> Benchmark:
             "engine": "llama.cpp",
             "engine_version": f"xllamacpp {version('xllamacpp')}",
             "precision": "q4_1",
+            "runs_on_cpu": True,
             "accelerator_group": "this machine",
             "usd_per_hour": Decimal("0.0850"),
         },

@@ -73,8 +73,10 @@ class Part:
 class Supervisor:
     """``start``, then call ``check`` often, then ``stop``. ``url`` is the dashboard's, ``engine_url`` the engine's."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, beat: bool = True) -> None:
+        """Without beat nothing ticks: no schedule starts a run, and the caller looks for lost and waiting ones."""
         self._port = free_port(port)
+        self._ticks = beat
         self._engine_port = free_port(self._port + 1)
         self.url = f"http://127.0.0.1:{self._port}/"
         self.engine_url = f"http://127.0.0.1:{self._engine_port}"
@@ -90,7 +92,8 @@ class Supervisor:
         self.run(_web(self._port))
         for queue in ("bench", "control"):
             self.run(_worker(queue))
-        self.run(_beat())
+        if self._ticks:
+            self.run(_beat())
         self._wait(lambda: answers(f"{self.engine_url}/health"), "engine")
         self._wait(lambda: answers(f"{self.url}login"), "web")
 

@@ -147,7 +147,7 @@ def _complaints(form: BenchmarkForm) -> list[str]:
 def _estimate(benchmark: Benchmark) -> tuple[Estimate | None, str]:
     """What it will take; or why it cannot be run as it stands."""
     try:
-        return estimate(spec.build(benchmark), pace_of(benchmark.deployment)), ""
+        return estimate(spec.build(benchmark), pace_of(benchmark.deployment, benchmark)), ""
     except SpecError as error:
         return None, str(error)
 

@@ -58,6 +58,7 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
             del self.fields["forget_key"]
 
     def clean_api_key(self) -> str:
+        self.instance.key_entered = bool(self.cleaned_data["api_key"])
         return str(self.cleaned_data["api_key"] or self.stored_key)
 
     def clean(self) -> dict[str, Any]:
@@ -82,6 +83,7 @@ class DeploymentForm(forms.ModelForm):  # type: ignore[type-arg]
             "precision",
             "accelerator",
             "accelerator_count",
+            "runs_on_cpu",
             "accelerator_group",
             "tensor_parallel",
             "pipeline_parallel",
@@ -92,7 +94,8 @@ class DeploymentForm(forms.ModelForm):  # type: ignore[type-arg]
         )
         labels = {"usd_per_hour": "Price, $ per hour"}
         help_texts = {
-            "accelerator": "Leave empty for a CPU.",
+            "accelerator": "Leave empty when unknown, or when it runs on the CPU.",
+            "runs_on_cpu": "Tick it where no accelerator does the work; with neither, the hardware is not stated.",
             "usd_per_hour": "Of the whole deployment: all accelerators together. Leave empty when unknown.",
             "price_source": "Where the price comes from, such as an offer or an invoice.",
             "site": "For PUE and the electricity price. Leave empty when unknown.",

@@ -45,7 +45,7 @@ class Chart:
         return {"figure": self.figure, "columns": self.columns, "rows": self.rows, "note": self.note}
 
 
-NOTHING = Chart(None, note="There is nothing to draw: no samples or raw rows are kept.")
+NOTHING = Chart(None, note="There is nothing to draw: nothing of this kind is kept for the run.")
 
 
 @dataclass(frozen=True)
@@ -155,6 +155,9 @@ def throughput_against_latency(
         if (latency, "p50") in stage.numbers and ("output_tokens_per_s", "mean") in stage.numbers
     ]
     unit = BY_KEY[latency].unit
+    absent = _without_median([stage for stage in stages if all(stage is not point[0] for point in points)], latency)
+    if not points:
+        return Chart(None, note=absent or NOTHING.note)
     rows = [[stage.label, shown(x.value, unit), shown(y.value, "tok/s"), stage.why_hollow] for stage, x, y, _ in points]
     hollow = [f"{stage.label}: {stage.why_hollow}" for stage, *_ in points if stage.why_hollow]
     x = axis(axis_title(latency, "p50"), of=[point[1].value for point in points])
@@ -163,8 +166,22 @@ def throughput_against_latency(
         {"data": [_load_line(points, latency)], "layout": layout(x, y)},
         ("Load", f"{BY_KEY[latency].label} p50", "Output throughput", "Hollow because"),
         rows,
-        f"Hollow: {'; '.join(hollow)}." if hollow else "",
+        " ".join(part for part in (f"Hollow: {'; '.join(hollow)}." if hollow else "", absent) if part),
     )
+
+
+def _without_median(stages: Sequence[StagePoint], metric: str) -> str:
+    """Why these stages have no point: one that is missing is never missing in silence."""
+    few, others = [], []
+    for stage in stages:
+        mean = stage.numbers.get((metric, "mean"))
+        if mean is not None and mean.n is not None and mean.n < PERCENTILE_MIN_N["p50"]:
+            few.append(f"{stage.label} (n={mean.n})")
+        else:
+            others.append(stage.label)
+    what = "gaps" if metric == "itl_ms" else "requests"
+    parts = [f"Too few {what} for a median: {', '.join(few)}."] if few else []
+    return " ".join([*parts, *([f"Not observed at {', '.join(others)}."] if others else [])])
 
 
 def _load_line(points: Sequence[_LoadPoint], latency: str) -> Trace:
@@ -218,11 +235,14 @@ def _whiskers(values: Sequence[float], intervals: Sequence[tuple[float | None, f
     return {"type": "data", "array": up, "arrayminus": down, "color": GREY, "thickness": 1, "width": 4}
 
 
-def ecdf(stages: Sequence[StagePoint], metric: str) -> Chart | None:
+def ecdf(stages: Sequence[StagePoint], metric: str) -> Chart:
     """Share of requests (of gaps) at or below each value, a line a stage; dotted where the stage is hollow."""
     drawn = [stage for stage in stages if stage.samples.get(metric) is not None and stage.samples[metric].size]
     if not drawn:
-        return None
+        known = any((metric, "mean") in stage.numbers for stage in stages)
+        words = "no raw rows are kept" if known else "no stage has it"
+        return Chart(None, note=f"There is nothing to draw of {BY_KEY[metric].label}: {words}.")
+    absent = [stage.label for stage in stages if all(stage is not other for other in drawn)]
     traces = [_ecdf_line(stage, metric) for stage in drawn]
     spread = [value for trace in traces for value in (trace["x"][0], trace["x"][-1])]
     unit = BY_KEY[metric].unit
@@ -241,6 +261,7 @@ def ecdf(stages: Sequence[StagePoint], metric: str) -> Chart | None:
         {"data": traces, "layout": layout(x, y)},
         ("Load", "n", *PERCENTILES),
         rows,
+        f"Not observed at {', '.join(absent)}." if absent else "",
     )
 
 
@@ -270,17 +291,18 @@ def _percentile(values: FloatArray, statistic: str, unit: str) -> str:
     return shown(float(np.percentile(values, float(statistic[1:]))), unit)
 
 
-def percentiles_by_stage(stages: Sequence[StagePoint], metric: str) -> Chart | None:
+def percentiles_by_stage(stages: Sequence[StagePoint], metric: str) -> Chart:
     """Percentiles of a latency over the load levels; a percentile without enough samples has no point."""
     unit = BY_KEY[metric].unit
     lines = [_percentile_line(stages, metric, statistic, index) for index, statistic in enumerate(PERCENTILES)]
     traces = [line for line in lines if any(value is not None for value in line["y"])]
+    absent = _without_median([stage for stage in stages if (metric, "p50") not in stage.numbers], metric)
     if not traces:
-        return None
+        return Chart(None, note=absent or NOTHING.note)
     y = axis(axis_title(metric, upright=True), of=[value for trace in traces for value in trace["y"]])
     rows = [[stage.label, *(_stated(stage, metric, p, unit) for p in PERCENTILES)] for stage in stages]
     x = axis(stages[0].load_name, type="category")
-    return Chart({"data": traces, "layout": layout(x, y)}, ("Load", *PERCENTILES), rows)
+    return Chart({"data": traces, "layout": layout(x, y)}, ("Load", *PERCENTILES), rows, absent)
 
 
 def _percentile_line(stages: Sequence[StagePoint], metric: str, statistic: str, index: int) -> Trace:

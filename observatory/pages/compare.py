@@ -19,6 +19,7 @@ from observatory.pages.access import Request
 from observatory.pages.results import interval_text, load_label, title
 from observatory.pages.run import LATENCIES, LATENCY_LABELS
 from observatory.pages.selection import Selection, load_of, select
+from observatory.pages.templatetags.numbers import NO_INTERVAL
 from observatory.pages.twins import answer
 from observatory.reports import comparisons
 from observatory.runs.models import Run, Stage
@@ -96,6 +97,7 @@ class Shown:
     interval: str
     kind: str
     reason: str
+    note: str = ""
 
 
 def _context(request: Request, chosen: Selection, found: Comparison | None) -> dict[str, Any]:
@@ -163,7 +165,9 @@ def _shown(row: Row, cell: Cell, head: str) -> Shown:
     interval = (cell.low, cell.high) if cell.low is not None and cell.high is not None else None
     delta = "" if cell.delta is None else _signed(cell.delta, unit)
     kind = cell.verdict.name.lower() if cell.verdict else "baseline"
-    return Shown(cell, delta, interval_text(interval, unit), kind, "" if head else cell.reason)
+    alone = row.statistic == "mean" and cell.number is not None and cell.number.low is None
+    note = NO_INTERVAL if alone else ""
+    return Shown(cell, delta, interval_text(interval, unit), kind, "" if head else cell.reason, note)
 
 
 def _signed(value: float, unit: str) -> str:
@@ -184,5 +188,5 @@ def chart(request: Request, name: str) -> HttpResponse:
         )
         for position, result in enumerate(results(select(request.GET)))
     ]
-    made = charts.ecdf(points, metric) or charts.NOTHING
+    made = charts.ecdf(points, metric)
     return JsonResponse(made.to_json(), json_dumps_params={"allow_nan": False})

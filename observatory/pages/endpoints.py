@@ -58,6 +58,7 @@ def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
     found = get_object_or_404(Endpoint, pk=pk)
     context = {
         "endpoint": found,
+        "measured": _measured(found),
         "price": money.rates(found) if found.billing == Billing.TOKENS else None,
         "deployments": DeploymentTable(all_deployments().filter(endpoint=found), exclude=("endpoint", "model")),
         "runs": latest(Run.objects.filter(endpoint=found)),
@@ -70,6 +71,11 @@ def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
         rows=lambda: [facts(found, COLUMNS)],
         data=lambda: {**facts(found, COLUMNS), "probe": found.probe},
     )
+
+
+def _measured(endpoint: Endpoint) -> Run | None:
+    """The run that measured it last, which says more than a probe does."""
+    return Run.objects.filter(endpoint=endpoint, status=Run.Status.FINISHED, valid=True).first()
 
 
 @staff_required

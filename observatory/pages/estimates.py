@@ -1,16 +1,18 @@
 """What a benchmark will take, told before it starts: seconds, requests, tokens, money.
 
-The pace comes from the last valid run of the same deployment; without one it is assumed, and said so.
+The pace comes from the last valid run of the same benchmark, else of the same deployment; without one it is assumed,
+and said so.
 """
 
 from dataclasses import dataclass
 from math import ceil
 
+from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment
 from observatory.runs import money
 from observatory.runs.models import Measurement, Run
 from runners.metrics import Mark
-from runners.spec import Arrivals, RunSpec
+from runners.spec import Arrivals, RunSpec, SpecError
 
 ASSUMED_TTFT_MS = 300.0
 ASSUMED_TPOT_MS = 25.0
@@ -53,9 +55,11 @@ class Estimate:
     confirm: str = ""
 
 
-def pace_of(deployment: Deployment) -> Pace:
-    """The pace of the deployment's last valid run."""
-    run = Run.objects.filter(deployment=deployment, status=Run.Status.FINISHED, valid=True).first()
+def pace_of(deployment: Deployment, benchmark: Benchmark | None = None) -> Pace:
+    """The pace of the benchmark's last valid run; without one, of the deployment's."""
+    valid = Run.objects.filter(deployment=deployment, status=Run.Status.FINISHED, valid=True)
+    own = valid.filter(benchmark=benchmark).first() if benchmark and benchmark.pk else None
+    run, of = own or valid.first(), "benchmark" if own else "deployment"
     if run is None:
         return ASSUMED
     found: dict[float, dict[str, float]] = {}
@@ -63,12 +67,15 @@ def pace_of(deployment: Deployment) -> Pace:
     for level, metric, value in numbers.values_list("stage__load_value", "metric", "value"):
         found.setdefault(level, {})[metric] = value
     stages = tuple((level, two["ttft_ms"], two["tpot_ms"]) for level, two in sorted(found.items()) if len(two) == 2)
-    return Pace(stages, f"from run {run.pk} of the same deployment", Mark.MODELLED) if stages else ASSUMED
+    return Pace(stages, f"from run {run.pk} of the same {of}", Mark.MODELLED) if stages else ASSUMED
 
 
 def estimate(spec: RunSpec, pace: Pace) -> Estimate:
-    """The sum over the stages, with reading idle power beforehand."""
-    stages = [_stage(spec, level, pace) for level in spec.load.levels]
+    """The sum over the stages, with reading idle power beforehand. Raises SpecError for a load beyond all counting."""
+    try:
+        stages = [_stage(spec, level, pace) for level in spec.load.levels]
+    except OverflowError:
+        raise SpecError("load.levels: a stage at such a level has no end; give levels such as 1, 4, 16") from None
     seconds = sum(stage_s for stage_s, _ in stages) + spec.power.idle_s * (spec.power.source != "none")
     requests = sum(count for _, count in stages)
     price = spec.account.usd_per_hour

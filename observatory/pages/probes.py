@@ -14,6 +14,8 @@ def ask(endpoint: Endpoint) -> dict[str, Any]:
     """What the server answered, put on the endpoint (unsaved) too. No step takes longer than PROBE_TIMEOUT_S."""
     endpoint.probe = probe(endpoint.url, endpoint.dialect, endpoint.api_key, endpoint.model, PROBE_TIMEOUT_S)
     endpoint.probed_at = timezone.now()
+    if "unknown" in endpoint.probe["engine_version"]:
+        endpoint.probe["engine_version"] = ""  # such as "b0-unknown" of a build that was not told its own version
     if not endpoint.model and endpoint.probe["models"]:
         endpoint.model = endpoint.probe["models"][0]
     return endpoint.probe

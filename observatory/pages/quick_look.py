@@ -11,7 +11,7 @@ from observatory.runs import spec
 from runners.address import parse_endpoint
 
 #: About a minute: one user, then four.
-PLAN: dict[str, Any] = {"levels": [1, 4], "duration_s": 25, "input_tokens": 128, "output_tokens": 64, "warmup_s": 0}
+PLAN: dict[str, Any] = {"levels": [1, 4], "duration_s": 25, "input_tokens": 128, "output_tokens": 64, "warmup_s": 2}
 
 
 def endpoint_for(url: str, dialect: str, user: User) -> Endpoint:
@@ -46,18 +46,24 @@ def with_model(endpoint: Endpoint, model: str, user: User) -> Endpoint:
 def benchmark_for(endpoint: Endpoint, user: User) -> Benchmark:
     """The quick look at the endpoint's first deployment; both are made when they are not there yet."""
     deployment = endpoint.deployments.first() or _deployment(endpoint)
-    name = f"Quick look: {deployment.name}"[:100]
-    known = Benchmark.objects.filter(name=name, deployment=deployment).first()
-    return known or Benchmark.objects.create(
-        name=_free(Benchmark, name), deployment=deployment, created_by=user, **PLAN
+    return _known(deployment) or Benchmark.objects.create(
+        name=_free(Benchmark, _name(deployment)), deployment=deployment, created_by=user, **PLAN
     )
+
+
+def _name(deployment: Deployment) -> str:
+    return f"Quick look: {deployment.name}"[:100]
+
+
+def _known(deployment: Deployment) -> Benchmark | None:
+    return Benchmark.objects.filter(name=_name(deployment), deployment=deployment).first()
 
 
 def forecast(endpoint: Endpoint) -> Estimate:
     """What the quick look will take."""
     known = endpoint.deployments.first()
     asked = spec.build(Benchmark(deployment=known or Deployment(endpoint=endpoint), **PLAN))
-    return estimate(asked, pace_of(known) if known else ASSUMED)
+    return estimate(asked, pace_of(known, _known(known)) if known else ASSUMED)
 
 
 def _deployment(endpoint: Endpoint) -> Deployment:

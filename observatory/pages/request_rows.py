@@ -7,6 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runners.load.rows import StageRows
+
 PAGE_ROWS = 50
 _NS_PER_MS = 1e6
 _COPIED = (
@@ -55,21 +57,28 @@ def page(rows: pa.Table | None, stage: int | None, query: Mapping[str, str]) -> 
     pages = max(1, -(-kept.num_rows // PAGE_ROWS))
     asked = query.get("page", "")
     number = min(pages, max(1, int(asked))) if asked.isdecimal() else 1
-    part = kept.slice((number - 1) * PAGE_ROWS, PAGE_ROWS).to_pylist()
-    listed = [_row(row, start_ns) for row in part]
+    part = kept.slice((number - 1) * PAGE_ROWS, PAGE_ROWS)
+    listed = [_row(row, tpot_ms, start_ns) for row, tpot_ms in zip(part.to_pylist(), _tpots_ms(part), strict=True)]
     return Page(listed, number, pages, kept.num_rows, outcome, dict(sorted(counts.items(), key=lambda item: -item[1])))
 
 
-def _row(row: Mapping[str, Any], start_ns: int | None) -> dict[str, Any]:
-    ttft_ms = _ms(row["sent_ns"], row["first_token_ns"])
-    decode_ms = _ms(row["first_token_ns"], row["last_token_ns"])
-    after_first = (row["output_tokens"] or 0) - 1
+def _tpots_ms(part: pa.Table) -> list[float | None]:
+    """Of each row that ended well, as the statistics of the stage take it; those of the warm-up too."""
+    position = part.schema.get_field_index("warmup")
+    counted = part.set_column(position, part.schema.field(position), pa.array([False] * part.num_rows))
+    found: list[float | None] = [None] * part.num_rows
+    for value, row in zip(*StageRows(counted).tpot_ms, strict=True):
+        found[int(row)] = float(value)
+    return found
+
+
+def _row(row: Mapping[str, Any], tpot_ms: float | None, start_ns: int | None) -> dict[str, Any]:
     sent_ms = _ms(start_ns, row["sent_ns"])
     return {
         **{name: row[name] for name in _COPIED},
         "sent_s": None if sent_ms is None else sent_ms / 1e3,
-        "ttft_ms": ttft_ms,
-        "tpot_ms": decode_ms / after_first if decode_ms is not None and after_first >= 1 else None,
+        "ttft_ms": _ms(row["sent_ns"], row["first_token_ns"]),
+        "tpot_ms": tpot_ms,
         "e2e_ms": _ms(row["sent_ns"], row["last_token_ns"]),
     }
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from observatory.compare.stages import Number
 from observatory.pages.results import RunResults, StageResults, interval_text, why_missing
+from observatory.pages.templatetags.numbers import NO_INTERVAL
 from observatory.runs.models import Run
-from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Metric
+from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Mark, Metric
 
 STAGE_METRICS = (
     ("ttft_ms", "p50"),
@@ -29,6 +30,10 @@ class Cell:
     interval: str = ""
     reason: str = ""
     statistic: str = "mean"
+
+    @property
+    def note(self) -> str:
+        return self.interval or NO_INTERVAL
 
     @property
     def label(self) -> str:
@@ -95,9 +100,20 @@ def energy(results: RunResults, stage: StageResults) -> dict[str, Any]:
     return {
         "boundaries": _boundaries(stage, ledger) if ledger else [],
         "layers": [_layer(layer) for layer in ledger["layers"]] if ledger else [],
+        "instruments": _instruments(results, ledger) if ledger else [],
         "cells": [cell(results, stage, key) for key in keys],
         "facts": results.summary.get("power") or {},
     }
+
+
+def _instruments(results: RunResults, ledger: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What each device's own energy says beside its power; that of a model is called so, never a counter."""
+    rows = []
+    for instrument in ledger.get("instruments") or []:
+        modelled = instrument["device"] in results.modelled_devices
+        kind = "model" if modelled else "power readings" if instrument["counter_j"] is None else "energy counter"
+        rows.append({**instrument, "kind": kind, "mark": Mark.MODELLED if modelled else Mark.MEASURED})
+    return rows
 
 
 def _layer(layer: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,6 +147,12 @@ class ClientRow:
     client: Mapping[str, Any]
     ttft_error_ms: Mapping[str, Any]
     event_error_ms: Mapping[str, Any]
+
+    @property
+    def ttft_words(self) -> str:
+        """In place of a median that is missing."""
+        n = self.ttft_error_ms.get("n")
+        return "not compared" if n is None else f"too few (n={n})"
 
     @property
     def busy_percent(self) -> float | None:
@@ -196,6 +218,14 @@ def _fields(group: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
     for name, value in group.items():
         if isinstance(value, Mapping):
             yield from _fields(value, f"{prefix}{name}.")
+        elif name == "engine_version" and "unknown" in str(value):
+            yield f"{prefix}{name}", "not told"
         elif value not in (None, "", []):
             items = value if isinstance(value, list) else [value]
-            yield f"{prefix}{name}", ", ".join(f"{item:g}" if isinstance(item, float) else str(item) for item in items)
+            yield f"{prefix}{name}", ", ".join(_words(item) for item in items)
+
+
+def _words(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -15,7 +15,7 @@ from observatory.compare.stages import FloatArray, Number
 from observatory.pages.charts import StagePoint, colour, visible
 from observatory.runs.models import Run, Stage
 from runners.load.outcomes import HELP, Outcome
-from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Metric, display
+from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Mark, Metric, display
 
 #: Below this a stage's percentiles are a hint: a p90 needs as many samples.
 FEW = PERCENTILE_MIN_N["p90"]
@@ -164,10 +164,25 @@ class RunResults:
 
     @cached_property
     def best(self) -> StageResults | None:
+        """The sound stage of the lowest load that does as well as ``highest``, chance taken into account: what lies
+        within the interval of the highest cannot be told from it, and a lower load has shorter latencies.
+        """
+        top = self.highest
+        if top is None:
+            return next(iter(self.stages), None)
+        number = top.numbers[self.best_metric, "mean"]
+        least = number.value if number.low is None else number.low
+        good = [stage for stage in self._sound if (stage.value(self.best_metric) or 0.0) >= least]
+        return min(good, key=lambda stage: stage.stage.load_value)
+
+    @cached_property
+    def highest(self) -> StageResults | None:
         """The sound stage of the highest goodput where an SLO is set, else of the highest output throughput."""
-        metric = self.best_metric
-        sound = [stage for stage in self.stages if stage.sound and stage.value(metric) is not None]
-        return max(sound, key=lambda stage: stage.value(metric) or 0.0, default=next(iter(self.stages), None))
+        return max(self._sound, key=lambda stage: stage.value(self.best_metric) or 0.0, default=None)
+
+    @property
+    def _sound(self) -> list[StageResults]:
+        return [stage for stage in self.stages if stage.sound and stage.value(self.best_metric) is not None]
 
     @property
     def best_metric(self) -> str:
@@ -180,7 +195,17 @@ class RunResults:
     @property
     def devices(self) -> dict[str, str]:
         """Names of the power devices by id."""
-        return {device["id"]: device["name"] for device in (self.summary.get("power") or {}).get("devices", [])}
+        return {device["id"]: device["name"] for device in self._devices}
+
+    @property
+    def modelled_devices(self) -> frozenset[str]:
+        """Ids of the power devices that no instrument reads: a model works their power out."""
+        return frozenset(device["id"] for device in self._devices if device.get("mark") == Mark.MODELLED)
+
+    @property
+    def _devices(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (self.summary.get("power") or {}).get("devices", [])
+        return found
 
 
 def title(run: Run) -> str:

@@ -104,6 +104,7 @@ def _context(request: Request, results: RunResults) -> dict[str, Any]:
         "stages": results.stages,
         "stage": stage,
         "best": results.best,
+        "highest": results.highest,
         "best_metric": results.best_metric,
         "totals": totals(results.stages),
         "tabs": tabs,
@@ -192,7 +193,7 @@ def _chart(results: RunResults, name: str, query: Mapping[str, str]) -> charts.C
         index = stage.index if stage else request_rows.first_stage(results.rows)
         if results.rows is None or index is None:
             return None
-        return request_timeline(results.rows, index, results.power, results.devices)
+        return request_timeline(results.rows, index, results.power, results.devices, results.modelled_devices)
     if name == "server":
         return server.strips(results, stage) if stage else None
     if name == "energy":

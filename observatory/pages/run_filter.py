@@ -6,6 +6,7 @@ from typing import Any
 
 import django_filters
 from django import forms
+from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
 
@@ -13,6 +14,7 @@ from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
 from observatory.runs.models import Run
 
+_LONGEST_ID = 18
 _DATE = forms.DateInput(attrs={"type": "date"})
 
 
@@ -22,6 +24,21 @@ class Chip:
 
     text: str
     without: str
+
+
+class _Rows(django_filters.fields.ModelMultipleChoiceField):  # type: ignore[misc]
+    def _check_values(self, value: Any) -> Any:
+        """A number that no database can hold is no row, as any other that is not there."""
+        for key in value or ():
+            if len(str(key)) > _LONGEST_ID:
+                raise ValidationError(
+                    self.error_messages["invalid_choice"], code="invalid_choice", params={"value": key}
+                )
+        return super()._check_values(value)
+
+
+class _RowsFilter(django_filters.ModelMultipleChoiceFilter):  # type: ignore[misc]
+    field_class = _Rows
 
 
 def _many(kind: Any, **options: Any) -> Any:
@@ -35,9 +52,9 @@ class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
     until = django_filters.DateFilter("queued_at", lookup_expr="date__lte", label="To", widget=_DATE)
     status = _many(django_filters.MultipleChoiceFilter, choices=Run.Status.choices)
     trigger = _many(django_filters.MultipleChoiceFilter, choices=Run.Trigger.choices, label="Started by")
-    benchmark = _many(django_filters.ModelMultipleChoiceFilter, queryset=Benchmark.objects.only("name"))
-    deployment = _many(django_filters.ModelMultipleChoiceFilter, queryset=Deployment.objects.only("name"))
-    endpoint = _many(django_filters.ModelMultipleChoiceFilter, queryset=Endpoint.objects.only("name"))
+    benchmark = _many(_RowsFilter, queryset=Benchmark.objects.only("name"))
+    deployment = _many(_RowsFilter, queryset=Deployment.objects.only("name"))
+    endpoint = _many(_RowsFilter, queryset=Endpoint.objects.only("name"))
 
     class Meta:
         model = Run
@@ -53,7 +70,7 @@ class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
                 | Q(reason__icontains=word)
                 | Q(tags__icontains=word)
             )
-            if word.isascii() and word.isdigit() and len(word) < 19:
+            if word.isascii() and word.isdigit() and len(word) <= _LONGEST_ID:
                 anywhere |= Q(pk=int(word))
             found = found.filter(anywhere)
         return found

@@ -12,7 +12,14 @@ from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint, Site
 from observatory.pages.listing import Listing, Moment, Number, Price
 from observatory.pages.run_columns import Column, number
-from observatory.pages.templatetags.numbers import duration, metric, missing, progress_bar, quantity, status
+from observatory.pages.templatetags.numbers import (
+    duration,
+    metric,
+    missing,
+    progress_bar,
+    quantity,
+    status,
+)
 from observatory.runs.models import Run
 from observatory.schedules.models import Occurrence, Schedule
 
@@ -46,7 +53,7 @@ class DeploymentTable(Listing):
     model = tables.Column(accessor="endpoint__model")
     engine = tables.Column()
     precision = tables.Column()
-    hardware = tables.Column(order_by=("accelerator__name", "accelerator_count"))
+    hardware = tables.Column(order_by=("accelerator__name", "accelerator_count", "runs_on_cpu"))
     usd_per_hour = Price("$/h", verbose_name="Price")
     site = tables.Column()
 

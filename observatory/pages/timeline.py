@@ -1,6 +1,6 @@
 """The requests of a stage as bars over time, with throughput, requests in flight and power in strips below."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,15 @@ _STAMPS = ("due_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns")
 
 
 def request_timeline(
-    rows: pa.Table, stage: int, power: pa.Table | None = None, devices: Mapping[str, str] | None = None
+    rows: pa.Table,
+    stage: int,
+    power: pa.Table | None = None,
+    devices: Mapping[str, str] | None = None,
+    modelled: Collection[str] = (),
 ) -> Chart | None:
-    """``devices``: names of the power devices by id. None when no request of the stage was sent."""
+    """``devices``: names of the power devices by id; ``modelled``: ids of those whose power is worked out. None when
+    no request of the stage was sent.
+    """
     sent = rows.filter(pc.and_(pc.equal(rows["stage"], stage), pc.is_valid(rows["sent_ns"]))).sort_by("sent_ns")
     if not sent.num_rows:
         return None
@@ -36,7 +42,7 @@ def request_timeline(
     strips = [
         *_strip(edges, _throughput(sent, start_ns, edges), "Output throughput", "tok/s", "y2"),
         *_strip(edges, _in_flight(times, edges), "In flight", "requests", "y3"),
-        *(_power(power, start_ns, end_s, devices or {}) if power is not None else []),
+        *(_power(power, start_ns, end_s, devices or {}, modelled) if power is not None else []),
     ]
     traces = _bars(sent.take(picked), {name: values[picked] for name, values in times.items()}) + strips
     note = (
@@ -172,8 +178,10 @@ def _strip(edges: FloatArray, values: FloatArray, name: str, unit: str, yaxis: s
     ]
 
 
-def _power(power: pa.Table, start_ns: int, end_s: float, devices: Mapping[str, str]) -> list[Trace]:
-    """A line a device, and a dotted one where its energy counter tells the power as well."""
+def _power(
+    power: pa.Table, start_ns: int, end_s: float, devices: Mapping[str, str], modelled: Collection[str]
+) -> list[Trace]:
+    """A line a device, and a dotted one where its energy counter tells the power as well. A model has no counter."""
     traces: list[Trace] = []
     for index, device in enumerate(sorted(pc.unique(power["device"]).to_pylist())):
         rows = power.filter(pc.equal(power["device"], device)).sort_by("t_ns")
@@ -181,6 +189,9 @@ def _power(power: pa.Table, start_ns: int, end_s: float, devices: Mapping[str, s
         inside = (at >= -0.5) & (at <= end_s + 0.5)
         watts = np.asarray(pc.cast(rows["power_mw"], pa.float64()).to_numpy()) / 1e3
         name, paint = devices.get(device, device), colour(4 + index)
+        if device in modelled:
+            traces += _power_line(at[inside], watts[inside], f"{name}, model", paint, "dash")
+            continue
         traces += _power_line(at[inside], watts[inside], name, paint, "solid")
         energy_j = np.asarray(pc.cast(rows["energy_mj"], pa.float64()).to_numpy()) / 1e3
         traces += _power_line(*_counter_power(at[inside], energy_j[inside]), f"{name}, counter", paint, "dot")

@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from observatory.catalog.fields import visible_ascii
 from observatory.catalog.models import Endpoint
 from observatory.pages import probes, quick_look
 from observatory.pages.access import Request, staff_required
@@ -27,6 +28,7 @@ class AddressForm(forms.Form):
     api_key = forms.CharField(
         label="API key",
         required=False,
+        validators=(visible_ascii,),
         help_text="Only if the server asks for one. Stored encrypted.",
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}, render_value=False),
     )

@@ -15,6 +15,8 @@ TASK = "observatory.tasks.run_benchmark"
 SHARD_TASK = "observatory.tasks.run_shard"
 #: A message that led to nothing for so long is taken for lost.
 LOST_AFTER = timedelta(seconds=60)
+#: So often the rows of a lost run are read; then it ends without them.
+SALVAGE_TRIES = 3
 
 _CLAIMING = ("status", "endpoint_id", "accelerator_group", "gathering", "load_hosts")
 
@@ -71,9 +73,15 @@ def _claims(run: Run) -> set[tuple[str, object]]:
 
 
 def reap() -> None:
-    """Runs whose worker vanished become lost, with the rows that it had put into storage. Nothing is sent again."""
+    """Runs whose worker vanished become lost, with the rows that it had put into storage. Nothing is sent again.
+
+    A try is counted before it is made: rows that crash their reader cost SALVAGE_TRIES crashes, and not every tick.
+    """
     for run in states.expired():
         try:
-            ingest.salvage(run)
+            if states.count_salvage(run) > SALVAGE_TRIES:
+                ingest.abandon(run)
+            else:
+                ingest.salvage(run)
         except Exception:
             logger.exception("run %s could not be salvaged; the next tick tries again", run.pk)

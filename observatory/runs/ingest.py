@@ -60,11 +60,13 @@ def collect(run: Run, directory: Path, secret: str = "") -> Results:
             power_file=store(spool.folder(run), power, "power.parquet", secret),
             server_file=store(spool.folder(run), server, "server.parquet", secret),
         )
-    except OSError as error:
+    except Exception as error:  # each kind of storage has errors of its own
         logger.exception("run %s: the raw rows could not be stored", run.pk)
-        return Results(
-            summary, settled_usd=settled, fault=f"The raw rows could not be stored: {error.strerror or error}."
-        )
+        return Results(summary, settled_usd=settled, fault=f"The raw rows could not be stored: {_why(error)}.")
+
+
+def _why(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or type(error).__name__
 
 
 def raw_table(directory: Path, name: str) -> pa.Table | None:
@@ -73,7 +75,7 @@ def raw_table(directory: Path, name: str) -> pa.Table | None:
     if parquet.exists():
         try:
             return pq.read_table(parquet)
-        except (pa.ArrowInvalid, OSError):
+        except (pa.ArrowException, OSError):
             logger.warning("%s is not whole; the spool is read instead", parquet.name)
     return read_spool(arrow) if arrow.exists() else None
 
@@ -212,6 +214,10 @@ def _measurements(run: Run, stage: Stage, metrics: dict[str, Any]) -> list[Measu
     ]
 
 
+_SILENT = "The worker fell silent while it measured."
+_START_ANEW = "nothing was sent again. Check the load host, then start a new run."
+
+
 def _stored(run: Run, directory: Path, ending: Ending) -> Path:
     """Brings the rows in storage, of all load hosts, into a folder beneath ``directory``."""
     own = directory / "0"
@@ -222,12 +228,20 @@ def _stored(run: Run, directory: Path, ending: Ending) -> Path:
 
 def salvage(run: Run) -> bool:
     """Ends a run whose worker vanished as lost, with the rows that had reached storage."""
-    ending = Ending(
-        Run.Status.LOST,
-        "worker_lost",
-        "The worker fell silent while it measured. What it had stored is kept; nothing was sent again. "
-        "Check the load host, then start a new run.",
-    )
+    ending = Ending(Run.Status.LOST, "worker_lost", f"{_SILENT} What it had stored is kept; {_START_ANEW}")
     with tempfile.TemporaryDirectory() as directory:
         results = collect(run, _stored(run, Path(directory), ending))
     return close(run, ending, results, end=states.lose)
+
+
+def abandon(run: Run) -> bool:
+    """Ends a run whose worker vanished as lost, without its rows: they could not be read. Storage is left as it is."""
+    where = f"could not be read and stay in storage as {spool.folder(run)}"
+    text = f"{_SILENT} The rows that it had stored {where}; {_START_ANEW}"
+    return states.lose(
+        run,
+        Run.Status.LOST,
+        valid=False,
+        reason_code="worker_lost",
+        reason=text,
+    )

@@ -14,7 +14,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
-from observatory.runs import clocks, ingest, patience, plain, shards, spool
+from observatory.runs import clocks, ingest, patience, plain, shards, spool, work
 from observatory.runs.follow import follow
 from observatory.runs.ingest import Ending
 from observatory.runs.instrument import Instrument
@@ -71,13 +71,17 @@ def measuring(shard: Shard, directory: Path, secret: str, renew: Renew) -> Itera
 
 def execute(shard_id: int) -> None:
     """Carries a shard to its end; does nothing when another host has it or nobody waits for it any more."""
+    work.clear()
     shard = shards.join(shard_id, f"{socket.gethostname()}:{os.getpid()}")
     if shard is None:
         return
-    directory = settings.VAR_DIR / "work" / f"{shard.run_id}-{shard.epoch}-{shard.index}"
+    directory = work.folder(shard.run, shard.index)
     secret = ""
     try:
         secret = shard.run.endpoint.api_key
+        if work.moved(shard.run):
+            _finish(shard, work.MOVED, directory, secret)
+            return
         shards.set_clock(shard, clocks.compare())
         directory.mkdir(parents=True, mode=0o700)
         connection.close()  # each step opens its own

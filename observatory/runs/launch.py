@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
-from observatory.runs import clocks, dispatch, ingest, merging, plain, shards, spool, states
+from observatory.runs import clocks, dispatch, ingest, merging, plain, shards, spool, states, work
 from observatory.runs.crew import Crew
 from observatory.runs.follow import follow
 from observatory.runs.ingest import Ending
@@ -32,17 +32,22 @@ _STOPPED_PATIENCE_S = 5.0
 
 def execute(run_id: int) -> None:
     """Runs a queued run to its end; does nothing when it is not queued or its endpoint is busy."""
+    work.clear()
     run = states.claim(run_id, f"{socket.gethostname()}:{os.getpid()}")
     if run is None:
         return
-    directory = settings.VAR_DIR / "work" / f"{run.pk}-{run.epoch}"
+    directory = work.folder(run)
     secret = ""
     try:
         secret = run.endpoint.api_key
         connection.close()  # nothing needs it until the run has ended
         directory.mkdir(parents=True, mode=0o700)
-        measure = _measure_and_store if run.load_hosts == 1 else _measure_together
-        measure(run, directory, secret)
+        if work.moved(run):
+            _store(run, work.MOVED, directory, secret, _PATIENCE_S)
+        elif run.load_hosts == 1:
+            _measure_and_store(run, directory, secret)
+        else:
+            _measure_together(run, directory, secret)
     except (OSError, ImproperlyConfigured, clocks.ClockError) as error:
         logger.exception("run %s could not be carried out", run.pk)
         _store(run, _host_fault(error), directory, secret, _PATIENCE_S)

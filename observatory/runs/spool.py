@@ -1,5 +1,6 @@
 """Partial rows that outlive the load host: what the instrument appends is copied to storage in numbered parts."""
 
+import logging
 import os
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from observatory.runs.models import Run
 from observatory.runs.plain import masked_bytes
 
 NAMES = ("requests.arrow", "power.arrow", "server.arrow")
+
+logger = logging.getLogger(__name__)
 
 
 def folder(run: Run, shard: int = 0) -> str:
@@ -25,7 +28,6 @@ class Copier:
         self._directory = directory
         self._secret = secret
         self._copied = dict.fromkeys(NAMES, 0)
-        self._parts = dict.fromkeys(NAMES, 0)
 
     def copy(self) -> None:
         """May be called at any time. Raises OSError when the storage takes nothing; the next call tries again."""
@@ -46,9 +48,17 @@ class Copier:
             file.seek(begin)
             data = masked_bytes(file.read(end + margin - begin), self._secret)
         data = data[self._copied[name] - begin : end - begin]
-        default_storage.save(f"{self._folder}/{name}.{self._parts[name]:06d}", ContentFile(data))
+        _put(f"{self._folder}/{name}.{self._copied[name]:012d}", data)
         self._copied[name] = end
-        self._parts[name] += 1
+
+
+def _put(name: str, data: bytes) -> None:
+    """Under that name and no other: what an attempt that broke off has left there goes first."""
+    default_storage.delete(name)
+    saved = default_storage.save(name, ContentFile(data))
+    if saved != name:
+        default_storage.delete(saved)
+        raise FileExistsError(f"the storage keeps {name} from being replaced")
 
 
 def _files(where: str) -> list[str]:
@@ -56,31 +66,43 @@ def _files(where: str) -> list[str]:
         _, files = default_storage.listdir(where)
     except FileNotFoundError:
         return []
-    return [f"{where}/{file}" for file in sorted(files)]
+    return files
 
 
-def _parts(where: str, name: str) -> list[str]:
-    return [file for file in _files(where) if file.startswith(f"{where}/{name}.")]
+def _parts(where: str, name: str) -> list[tuple[int, str]]:
+    """(first byte, name in storage) of each part, in order: a part is named by where it begins."""
+    begins = (file.removeprefix(f"{name}.") for file in _files(where) if file.startswith(f"{name}."))
+    return sorted((int(begin), f"{where}/{name}.{begin}") for begin in begins if begin.isdecimal())
 
 
 def fetch(run: Run, directory: Path, shard: int = 0) -> None:
-    """Puts the spools together again from their parts."""
+    """Puts the spools together again from their parts, up to the first byte that is missing."""
     for name in NAMES:
         parts = _parts(folder(run, shard), name)
         if not parts:
             continue
-        with (directory / name).open("wb") as joined:
-            for part in parts:
+        joined = 0
+        with (directory / name).open("wb") as whole:
+            for begin, part in parts:
+                if begin != joined:
+                    logger.warning("%s does not follow on byte %d; what comes before it is kept", part, joined)
+                    break
                 with default_storage.open(part) as file:
-                    joined.write(file.read())
+                    joined += whole.write(file.read())
 
 
 def discard(run: Run) -> None:
-    """The parts, and everything of the other load hosts: what was made of it is stored elsewhere."""
-    for name in NAMES:
-        for part in _parts(folder(run), name):
-            default_storage.delete(part)
-    for shard in range(1, run.load_hosts):
-        for file in _files(folder(run, shard)):
-            default_storage.delete(file)
-        default_storage.delete(folder(run, shard))
+    """The parts and all of the other load hosts' are of no more use. What cannot be deleted stays: that must not keep a
+    run from ending.
+    """
+    try:
+        for name in NAMES:
+            for _, part in _parts(folder(run), name):
+                default_storage.delete(part)
+        for shard in range(1, run.load_hosts):
+            where = folder(run, shard)
+            for file in _files(where):
+                default_storage.delete(f"{where}/{file}")
+            default_storage.delete(where)
+    except Exception:
+        logger.exception("run %s: its partial rows could not be deleted from storage", run.pk)

@@ -111,6 +111,13 @@ def gathered(run: Run) -> None:
     _held(run).update(gathering=False)
 
 
+def count_salvage(run: Run) -> int:
+    """Which try to save the rows of a lost run begins now, from 1."""
+    Run.objects.filter(pk=run.pk).update(salvages=F("salvages") + 1)
+    run.refresh_from_db(fields=["salvages"])
+    return run.salvages
+
+
 def request_cancel(run_id: int) -> bool:
     """A queued run is cancelled at once, a running one within seconds. False when it had ended already."""
     run = Run.objects.filter(pk=run_id)

@@ -10,15 +10,19 @@ from runners.load.dates import skew_s
 from runners.load.dialects import BadPayload, DialectForm, InbandError
 from runners.load.dialects.base import error_text
 from runners.load.exchange import Exchange
-from runners.load.framing import ProtocolError, TooManyBytes
+from runners.load.framing import ProtocolError, Response, TooManyBytes
 from runners.load.outcomes import Outcome
 from runners.load.repeats import Repeat
 from runners.load.sse import Event, EventTooLarge
 from runners.load.transcript import CountTokens, Transcript
 
 _DETAIL_CHARS = 300
+_MASK = "[key]"
+_TELLING_CHARS = 4
+_ERROR_BYTES = 4096
 _MAX_SKEW_S = 120.0
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_TAG = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _WHOLE_JSON = re.compile(r"[/+]json\s*(;|$)")
 _CHARSET = re.compile(r"charset=\"?([\w-]+)")
 _TRANSPORT_ENDS = (None, Outcome.TRUNCATED, Outcome.CLOSED_EARLY, Outcome.RESET)
@@ -33,11 +37,40 @@ class _Ended(Exception):
         self.detail = detail
 
 
+def mask(text: str, secret: str) -> str:
+    """``text`` without the secret, nor the first part of it where the text breaks off within."""
+    if not secret or secret[:_TELLING_CHARS].lower() not in text.lower():
+        return text
+    text = re.sub(re.escape(secret), _MASK, text, flags=re.IGNORECASE)
+    for length in range(len(secret) - 1, _TELLING_CHARS - 1, -1):
+        if text[-length:].lower() == secret[:length].lower():
+            return text[:-length] + _MASK
+    return text
+
+
 def clean(text: str, secret: str = "") -> str:
-    """One printable line of bounded length; a secret that a server echoes is cut out."""
-    if secret:
-        text = text.replace(secret, "[key]")
-    return _UNPRINTABLE.sub(" ", text).strip()[:_DETAIL_CHARS]
+    """One printable line of bounded length; a secret that a server echoes is cut out first."""
+    return " ".join(_UNPRINTABLE.sub(" ", mask(text, secret)).split())[:_DETAIL_CHARS]
+
+
+def row_of(
+    exchange: Exchange,
+    form: DialectForm,
+    *,
+    streams: bool = True,
+    count_tokens: CountTokens | None = None,
+    secret: str = "",
+) -> dict[str, Any]:
+    """The row of an exchange, whatever the server sent: an answer that breaks its reading is a bad_payload."""
+    try:
+        return Answer(exchange, form, streams=streams, count_tokens=count_tokens, secret=secret).row()
+    except Exception as error:  # one answer must never end a run
+        unread = exchange.response
+        exchange.response = Response()
+        exchange.response.status, exchange.response.bytes_in = unread.status, unread.bytes_in
+        exchange.outcome = None
+        exchange.fail(Outcome.BAD_PAYLOAD, f"the answer cannot be read ({type(error).__name__})")
+        return Answer(exchange, form, streams=streams, secret=secret).row()
 
 
 class Answer:
@@ -89,8 +122,8 @@ class Answer:
             "detail": clean(self._detail, self._secret),
             "flags": said.flags,
             "http_status": response.status,
-            "finish_reason": said.finish_reason and clean(said.finish_reason),
-            "response_model": said.model and clean(said.model),
+            "finish_reason": said.finish_reason and clean(said.finish_reason, self._secret),
+            "response_model": said.model and clean(said.model, self._secret),
             "asked_input_tokens": exchange.asked_input_tokens,
             "asked_output_tokens": exchange.asked_output_tokens,
             "input_tokens": usage.prompt if usage else None,
@@ -154,15 +187,13 @@ class Answer:
         raise _Ended(Outcome.HTTP_ERROR, f"{words} (Retry-After: {wait})" if wait else words)
 
     def _error_words(self) -> str:
-        raw = b"".join(piece for _, piece in self._exchange.response.body[:64])[:4096]
+        raw = b"".join(piece for _, piece in self._exchange.response.body[:64])
         try:
             said = body.parse(raw)
         except (DecodeError, NotJson):
-            return re.sub(r"<[^>]*>", " ", raw.decode("utf-8", "replace"))
-        error = said.get("error", said) if isinstance(said, dict) else said
-        if isinstance(error, dict):
-            return str(error.get("message") or error.get("detail") or error)
-        return str(error)
+            text = mask(raw.decode("utf-8", "replace"), self._secret)[:_ERROR_BYTES]
+            return _TAG.sub(" ", text)
+        return error_text(said.get("error", said) if isinstance(said, dict) else said)
 
     def _check_end(self) -> None:
         """Raises _Ended unless the answer is whole and has content."""
@@ -259,7 +290,7 @@ class Answer:
             return
         chunk = body.parse(event.data)
         if event.name == b"error":
-            raise InbandError(error_text(chunk.get("error", chunk) if isinstance(chunk, dict) else chunk))
+            raise InbandError(error_text((chunk.get("error") or chunk) if isinstance(chunk, dict) else chunk))
         delta = self._form.read(chunk)
         if delta.usage and event.data.count(b'"usage"') > 1 and body.repeats_a_key(event.data):
             said.flag("repeated_key")

@@ -9,6 +9,7 @@ import orjson
 
 from runners.load.framing import MAX_BODY_BYTES, Read, Response, TooManyBytes
 
+_SHOWN_BYTES = 16_384
 _INFLATE_BYTES = 262_144
 _GZIP_WBITS = 47  # zlib or gzip, told by the header
 _COMPRESSED = (b"gzip", b"deflate", b"x-gzip")
@@ -19,7 +20,7 @@ class DecodeError(Exception):
 
 
 class NotJson(Exception):
-    """The text is not JSON; the message shows its beginning."""
+    """The text is not JSON; the message is its beginning, long enough to mask a key before the cut."""
 
 
 def compressed(response: Response) -> bool:
@@ -66,7 +67,7 @@ def parse(data: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise DecodeError(f"not UTF-8: {error.reason}") from None
     except (ValueError, RecursionError):
-        raise NotJson(f"not JSON: {data[:80].decode('utf-8', 'replace')}") from None
+        raise NotJson(f"not JSON: {data[:_SHOWN_BYTES].decode('utf-8', 'replace')}") from None
 
 
 def repeats_a_key(data: bytes) -> bool:

@@ -32,6 +32,7 @@ _TTFT_MS, _ITL_MS = 20.0, 10.0
 _CLOSED_TOKENS, _OPEN_TOKENS = 32, 8
 _TIMEOUTS = Timeouts(connect_s=5.0, first_byte_s=10.0, idle_s=10.0, total_s=30.0)
 _START_TIMEOUT_S = 20.0
+_MAX_LEVEL, _MAX_SECONDS = 10_000, 60
 
 
 @dataclass(frozen=True)
@@ -159,8 +160,13 @@ def run(args: argparse.Namespace) -> int:
     """0, or 2 for levels that are not numbers."""
     try:
         levels = [float(part) for part in (args.rate or args.concurrency).split(",")]
+        if not all(0 < level <= _MAX_LEVEL for level in levels) or not 0 < args.seconds <= _MAX_SECONDS:
+            raise ValueError
     except ValueError:
-        print("levels must be numbers such as 1,16,64", file=sys.stderr)
+        print(
+            f"levels must be numbers such as 1,16,64 up to {_MAX_LEVEL}, seconds above 0 up to {_MAX_SECONDS}",
+            file=sys.stderr,
+        )
         return 2
     found = calibrate(Arrivals.CONSTANT if args.rate else Arrivals.CLOSED, levels, args.seconds)
     if args.json:

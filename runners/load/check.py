@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runners.load.answer import Answer
+from runners.load.answer import row_of
 from runners.load.arrivals import ClosedLoop
 from runners.load.engine import Engine
 from runners.load.exchange import Exchange
@@ -73,7 +73,7 @@ class Asker:
         request = requests.build(prompt, tokens, model=model, images=Images(workload.images, "check", 0).of(0))
         exchange = exchange_once(self.destination, self.timeouts, request, tokens, self.on_tick)
         exchange.model = model or requests.models[0]
-        return Answer(exchange, form, streams=requests.streams, secret=requests.key).row()
+        return row_of(exchange, form, streams=requests.streams, secret=requests.key)
 
 
 def check(asker: Asker, requests: Requests, salt: str) -> Checked:

@@ -26,6 +26,9 @@ _MAX_WAITING_BYTES = 16_000_000
 _DELAYS_KEPT = 65_536
 _IDLE_WAIT_S = 0.05
 _REFUSALS_BEFORE_GIVING_UP = 20
+_DENIALS_BEFORE_GIVING_UP = 3
+#: Too many requests, or no money left: only the answer's text tells, so it is read before others.
+_MAY_STOP_THE_RUN = 429
 
 
 class Engine:
@@ -50,7 +53,8 @@ class Engine:
         self._idle: list[Connection] = []
         self._finished: deque[Exchange] = deque()
         self._waiting_bytes = 0
-        self._refusals = 0
+        self._refusals = self._denials = 0
+        self._served = False
         self._next_scan_ns = 0
 
     def stop(self, reason: str) -> None:
@@ -132,9 +136,16 @@ class Engine:
                 self._read(connection)
             else:
                 self._serve(connection, mask)
-        if waiting and (not events or waiting > _MAX_WAITING or self._waiting_bytes > _MAX_WAITING_BYTES):
+        if waiting and (not events or self._overdue(waiting)):
             self._hand_over()
         return monotonic_ns() if events or waiting else now
+
+    def _overdue(self, waiting: int) -> bool:
+        return (
+            waiting > _MAX_WAITING
+            or self._waiting_bytes > _MAX_WAITING_BYTES
+            or self._finished[0].response.status == _MAY_STOP_THE_RUN
+        )
 
     def _hand_over(self) -> None:
         exchange = self._finished.popleft()
@@ -328,7 +339,10 @@ class Engine:
         exchange.end_ns = exchange.response.reads[-1][0] if outcome is None else monotonic_ns()
         exchange.connection = None
         self.in_flight -= 1
-        self._finished.append(exchange)
+        if exchange.response.status == _MAY_STOP_THE_RUN:
+            self._finished.appendleft(exchange)
+        else:
+            self._finished.append(exchange)
         self._waiting_bytes += exchange.response.bytes_in
         self._give_up_when_pointless(exchange)
 
@@ -338,8 +352,14 @@ class Engine:
         status = exchange.response.status
         if exchange.outcome in FATAL or exchange.outcome is Outcome.CLIENT_SATURATED:
             self.stop(str(exchange.outcome))
-        elif status in (401, 402, 403):
-            self.stop(str(Outcome.AUTH_ERROR if status != 402 else Outcome.QUOTA_ERROR))
+        elif status == 402:
+            self.stop(str(Outcome.QUOTA_ERROR))
+        elif status in (401, 403):
+            self._denials += 1
+            if not self._served or self._denials >= _DENIALS_BEFORE_GIVING_UP:
+                self.stop(str(Outcome.AUTH_ERROR))
+        elif status is not None and 200 <= status < 300:
+            self._served, self._denials = True, 0
         elif self._refusals >= _REFUSALS_BEFORE_GIVING_UP:
             self.stop("endpoint_down")
 

@@ -6,6 +6,7 @@ import httptools
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 MAX_HEADERS = 256
+_LINE_END = b"\r\n"
 
 Read = tuple[int, bytes]
 
@@ -22,7 +23,7 @@ class Response:
     """Collects reads of one response; knows when it is complete.
 
     ``reads`` are (stamp_ns, bytes). ``body`` holds (index of its read, bytes) once it was fed. Chunked streams are fed
-    only when their tail looks like an end, so a stream of a thousand events costs a handful of comparisons a read.
+    only when they hold what may be an end, so a stream of a thousand events costs a handful of comparisons a read.
     """
 
     __slots__ = (
@@ -65,7 +66,8 @@ class Response:
         if self._chunked:
             if self.bytes_in > MAX_BODY_BYTES:
                 raise TooManyBytes
-            if data[-4:] != b"\r\n\r\n" and len(data) >= 4:
+            # The last chunk's blank line: whole in this read, with or without bytes behind it, or begun in the last.
+            if len(data) >= 4 and b"\r\n\r\n" not in data and data[0] not in _LINE_END:
                 return False
         self.feed()
         return self.complete
@@ -112,6 +114,8 @@ class Response:
             self.surplus = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self.complete:
+            return
         if len(self.headers) >= MAX_HEADERS:
             raise ProtocolError(f"more than {MAX_HEADERS} header lines")
         self.headers[name.lower()] = value

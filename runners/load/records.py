@@ -101,15 +101,20 @@ class Spool:
 
 
 def read_spool(source: Path | bytes, schema: pa.Schema = SCHEMA) -> pa.Table:
-    """Every whole batch of a spool, however it was cut off; an empty table when not even the schema is whole."""
+    """Every whole batch before the first that is not, however the spool was cut off or damaged; an empty table when not
+    even the schema is whole.
+    """
     batches: list[pa.RecordBatch] = []
     data = source if isinstance(source, bytes) else source.read_bytes()
     try:
         reader = pa.ipc.open_stream(data)
-        schema = reader.schema
+        if all(reader.schema.names):  # a damaged name raises here
+            schema = reader.schema
         while True:
-            batches.append(reader.read_next_batch())
-    except (StopIteration, pa.ArrowInvalid, OSError):
+            batch = reader.read_next_batch()
+            batch.validate(full=True)  # offsets that lead outside of the batch would crash whoever reads them
+            batches.append(batch)
+    except (StopIteration, pa.ArrowException, OSError, UnicodeDecodeError):
         return pa.Table.from_batches(batches, schema=schema)
 
 

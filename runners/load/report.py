@@ -1,5 +1,6 @@
 """The result table for people at a terminal."""
 
+import re
 from typing import Any
 
 from runners.metrics import BY_KEY, Mark, display
@@ -16,6 +17,9 @@ _COLUMNS = (
     ("energy/query", "wh_per_query", "mean"),
     ("cost/M output", "usd_per_mtok_output", "mean"),
 )
+#: Notes that hold for every run and concern no instrument in particular.
+_GENERAL_NOTES = frozenset({"sampled_host"})
+_SENTENCE_END = re.compile(r"(?<=\.)\s+(?=[A-Z])")
 _MARKS = {str(Mark.MEASURED): "", str(Mark.MODELLED): "~", str(Mark.ASSUMED): "?"}
 
 
@@ -31,8 +35,10 @@ def cell(stage: dict[str, Any], key: str, statistic: str) -> str:
     return f"{_MARKS[metric['mark']]}{text} {unit}"
 
 
-def table(summary: dict[str, Any]) -> str:
-    """Failures first, then a row a stage; "n=12" stands where 12 values are too few for a percentile."""
+def table(summary: dict[str, Any], *, verbose: bool = False) -> str:
+    """Failures first, then a row a stage; "n=12" stands where 12 values are too few for a percentile. ``verbose`` gives
+    the notes on power in full, as summary.json holds them; else what each instrument is or lacks, in a sentence.
+    """
     stages = summary["stages"]
     columns = [column for column in _COLUMNS if any(column[1] in stage["metrics"] for stage in stages)]
     head = ["load", "ok/planned", *(name for name, _, _ in columns), "verdict"]
@@ -43,7 +49,7 @@ def table(summary: dict[str, Any]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join([*_failure_lines(stages), *lines, *_notes(summary)])
+    return "\n".join([*_failure_lines(stages), *lines, *_notes(summary, verbose)])
 
 
 def _load(stage: dict[str, Any]) -> str:
@@ -61,7 +67,7 @@ def _failure_lines(stages: list[dict[str, Any]]) -> list[str]:
     return [*lines, ""]
 
 
-def _notes(summary: dict[str, Any]) -> list[str]:
+def _notes(summary: dict[str, Any], verbose: bool) -> list[str]:
     lines = [""]
     marks = {metric["mark"] for stage in summary["stages"] for metric in stage["metrics"].values()}
     if str(Mark.MODELLED) in marks:
@@ -75,5 +81,8 @@ def _notes(summary: dict[str, Any]) -> list[str]:
                 said.add(item["text"])
                 lines.append(f"{_load(stage)} {item['code']}: {item['text']}")
     for item in summary.get("power", {}).get("notes", []):
-        lines.append(f"power: {item['text']}")
+        if verbose:
+            lines.append(f"power: {item['text']}")
+        elif item["code"] not in _GENERAL_NOTES:
+            lines.append(f"power: {_SENTENCE_END.split(item['text'], maxsplit=1)[0]}")
     return lines if len(lines) > 1 else []

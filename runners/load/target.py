@@ -16,6 +16,7 @@ from runners.spec import Dialect, SpecError, Target, Workload
 
 _VERSION_SEGMENT = re.compile(r"/v\d+(beta\d*)?$")
 _MODEL = "{model}"
+_KEY = re.compile(r"[!-~]*")
 
 
 def _operations() -> re.Pattern[str]:
@@ -50,9 +51,16 @@ def api_key(target: Target) -> str:
     key = os.environ.get(target.api_key_env, "").strip()
     if not key:
         raise SpecError(f"target.api_key_env: the environment variable {target.api_key_env} is not set or empty")
-    if not (key.isascii() and key.isprintable()):
-        raise SpecError(f"target.api_key_env: {target.api_key_env} holds characters that no header can carry")
+    _check_key(key, f"target.api_key_env: {target.api_key_env}")
     return key
+
+
+def _check_key(key: str, where: str) -> None:
+    """Raises SpecError, which never shows the key."""
+    if not _KEY.fullmatch(key):
+        raise SpecError(
+            f"{where} holds characters that no header can carry; a key is visible ASCII without spaces or line breaks"
+        )
 
 
 def destination(endpoint: Endpoint, target: Target | None = None) -> Destination:
@@ -107,6 +115,7 @@ class Requests:
     def __post_init__(self) -> None:
         """Raises SpecError for what the dialect has no words for."""
         dialect, workload = self.target.dialect, self.workload
+        _check_key(self.key, "the API key")
         if workload.choices > 1 and not self.form.takes_choices:
             raise SpecError(f"workload.choices: the dialect {dialect} gives one answer per request")
         if workload.images.count and not self.form.takes_images:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from runners.load.dialects import Delta, Timings, Usage
+from runners.load.dialects.base import MAX_TOKENS
 
 CountTokens = Callable[[str], int]
 
@@ -128,7 +129,7 @@ class Transcript:
         output = self.usage.output
         if len(self._closed) > 1 and self.several_choices:
             output = sum(usage.output or 0 for usage in self._closed.values())
-        if self.texts and not output:
+        if (self.texts and not output) or (output or 0) > MAX_TOKENS:
             self.flag("bad_usage")
             return None
         return output

@@ -102,6 +102,7 @@ class Connection:
         "_index",
         "_outgoing",
         "_proxy_head",
+        "_stamp_ns",
         "_tls",
         "_tried",
         "_tunnelled",
@@ -124,6 +125,7 @@ class Connection:
         self.open = False
         self.reused = False
         self.started_ns = monotonic_ns()
+        self._stamp_ns = 0
         self._index = destination.preferred
         self._tried = 1
         self._connect()
@@ -292,7 +294,9 @@ class Connection:
         except BlockingIOError:
             return 0, 0, b"", False
         now = monotonic_ns()
-        stamp = clock.stamp_ns(ancillary[0][2], now) if ancillary else now
+        sent_ns = self.exchange.sent_ns if self.exchange else 0
+        stamp = clock.stamp_ns(ancillary[0][2], now, max(sent_ns, self._stamp_ns)) if ancillary else now
+        self._stamp_ns = stamp
         if self._tls is None:
             return stamp, now, data, not data
         if data:

@@ -11,6 +11,9 @@ from runners import spec
 from runners.load.png import png
 from runners.spec import ModelShare
 
+#: No tokenizer cuts common words finer or holds them together more; other counts are not believed.
+_LEAST_PER_WORD, _MOST_PER_WORD = 0.2, 20.0
+
 #: Common words that nearly every tokenizer holds as one token with the space before them.
 WORDS = tuple(Path(__file__).with_name("words.txt").read_text().split())
 
@@ -34,7 +37,7 @@ class LengthFit:
     def from_counts(cls, small: tuple[int, int], large: tuple[int, int]) -> "LengthFit":
         """From two (words, prompt tokens) that the endpoint counted."""
         per_word = (large[1] - small[1]) / (large[0] - small[0])
-        if per_word <= 0:
+        if not _LEAST_PER_WORD <= per_word <= _MOST_PER_WORD:
             return cls()
         return cls(small[1] - per_word * small[0], per_word, checked=True)
 
@@ -91,4 +94,9 @@ def tokenizer_counter(path: str) -> Callable[[str], int]:
         tokenizer = Tokenizer.from_file(path)
     except Exception as error:
         raise ValueError(f"the tokenizer {path} cannot be read ({error}): give the path of a tokenizer.json") from None
-    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def count(text: str) -> int:
+        whole = text.encode("utf-8", "replace").decode()  # a lone surrogate is JSON, and no text for a tokenizer
+        return len(tokenizer.encode(whole, add_special_tokens=False).ids)
+
+    return count

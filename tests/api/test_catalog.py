@@ -159,7 +159,9 @@ def test_accelerators_come_with_prices_and_sources_and_unknown_as_null(as_user: 
     every = {item["slug"]: item for item in as_user.get("/accelerators").json()["items"]}
     assert every["h100-sxm"]["mem_bandwidth_gb_s"] == 3350
     assert every["tpu-v5e"]["tdp_w"] is None
-    assert {"provider", "usd_per_hour", "kind", "note", "source"} == set(every["h100-sxm"]["prices"][0])
+    assert {"provider", "usd_per_hour", "purchase_usd", "effective_from", "kind", "note", "source"} == set(
+        every["h100-sxm"]["prices"][0]
+    )
 
 
 def test_sites_are_listed_in_pages(as_user: Caller) -> None:
@@ -194,3 +196,38 @@ def test_an_unknown_address_is_answered_in_the_same_shape(path: str) -> None:
     answer = Caller().get(path)
     assert answer.status_code == 404
     assert answer.json()["code"] == "no_such_address"
+
+
+def test_a_stored_key_does_not_follow_the_address_to_another_host(as_staff: Caller) -> None:
+    key = as_staff.post("/endpoints", ENDPOINT).json()["id"]
+    for url in ("https://gpu-1:8000/v1", "http://gpu-2:8000/v1", "http://gpu-1:8001/v1"):
+        refused = as_staff.patch(f"/endpoints/{key}", {"url": url})
+        assert "Enter the key for the new one" in problems(refused)["api_key"]
+    assert as_staff.patch(f"/endpoints/{key}", {"url": "http://gpu-1:8000/other"}).status_code == 200
+    assert Endpoint.objects.get().api_key == KEY
+    assert as_staff.patch(f"/endpoints/{key}", {"url": "http://gpu-2:8000", "api_key": KEY}).status_code == 200
+    assert as_staff.patch(f"/endpoints/{key}", {"url": "http://gpu-3:8000", "api_key": ""}).status_code == 200
+    assert Endpoint.objects.get().api_key == ""
+
+
+@pytest.mark.parametrize("key", ["ключ-123456", "sk-…abc", "abc\r\nX-Evil: 1", "two words", "end\n", "\x7f"])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(as_staff: Caller, key: str) -> None:
+    answer = as_staff.post("/endpoints", {**ENDPOINT, "api_key": key})
+    assert "Copy the key anew" in problems(answer)["api_key"]
+    assert key not in answer.json()["fields"][0]["problem"]
+    assert not Endpoint.objects.exists()
+
+
+def test_a_refused_parameter_of_a_question_speaks_of_no_change(as_staff: Caller) -> None:
+    assert as_staff.get("/endpoints?nonsense=1").json()["detail"] == "Some parameters were refused."
+
+
+def test_hardware_that_nobody_stated_is_called_so_and_the_cpu_is_a_choice(as_staff: Caller) -> None:
+    seed()
+    endpoint = as_staff.post("/endpoints", ENDPOINT).json()["id"]
+    made = as_staff.post("/deployments", {"name": "somewhere", "endpoint_id": endpoint}).json()
+    assert (made["hardware"], made["runs_on_cpu"]) == ("hardware not stated", False)
+    assert as_staff.patch(f"/deployments/{made['id']}", {"runs_on_cpu": True}).json()["hardware"] == "CPU"
+    accelerator = as_staff.get("/accelerators?limit=1").json()["items"][0]["id"]
+    answer = as_staff.patch(f"/deployments/{made['id']}", {"accelerator_id": accelerator})
+    assert (answer.status_code, answer.json()["fields"][0]["field"]) == (422, "runs_on_cpu")

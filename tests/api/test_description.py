@@ -107,3 +107,13 @@ def test_whatever_is_sent_the_answer_is_as_described(
     case.call_and_validate(
         headers={"Authorization": f"Bearer {as_staff.token}"}, excluded_checks=[positive_data_acceptance]
     )
+
+
+def test_every_operation_is_named_in_words() -> None:
+    names = {
+        operation["operationId"].rsplit("_api_", 1)[-1].replace("_", " "): operation["summary"]
+        for path in api.get_openapi_schema()["paths"].values()
+        for operation in path.values()
+    }
+    assert "Start a run of a benchmark" in names.values()
+    assert not [summary for summary in names.values() if summary == summary.title() and " " in summary]

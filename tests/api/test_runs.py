@@ -44,6 +44,8 @@ def test_a_benchmark_is_made_read_changed_and_deleted(as_user: Caller) -> None:
         ({"levels": [0]}, "levels.0", "greater than 0"),
         ({"levels": [1.5]}, "levels", "whole number"),
         ({"levels": [1e400]}, "levels.0", "finite"),
+        ({"levels": [10**400]}, "levels.0", "valid number"),
+        ({"levels": [1e300]}, "levels", "can never be reached"),
         ({"input_tokens": 0}, "input_tokens", "between 1 and 2000000"),
         ({"duration_s": 90_000}, "duration_s", "at most 86400"),
         ({"warmup_s": -1}, "warmup_s", "greater than or equal to 0"),

@@ -88,8 +88,37 @@ def test_the_command_prints_a_working_token_once(user: User, capsys: pytest.Capt
     assert user.tokens.get().name == "nightly job"
 
 
-@pytest.mark.parametrize(("username", "name", "words"), [("bob", "x", "createsuperuser"), ("una", "x" * 101, "100")])
+@pytest.mark.parametrize(("username", "name", "words"), [("bob", "x", "manage.py user"), ("una", "x" * 101, "100")])
 def test_the_command_says_what_is_wrong(user: User, username: str, name: str, words: str) -> None:
     with pytest.raises(CommandError, match=words):
         call_command("token", username, name)
     assert not Token.objects.exists()
+
+
+def test_the_command_adds_a_person_with_a_password_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("user", "ida")
+    call_command("user", "sam", "--staff")
+    first, second = capsys.readouterr().out.split()
+    ida, sam = User.objects.get(username="ida"), User.objects.get(username="sam")
+    assert ida.check_password(first)
+    assert sam.check_password(second)
+    assert [(user.is_staff, user.is_superuser) for user in (ida, sam)] == [(False, False), (True, False)]
+
+
+def test_the_command_asks_for_a_password_and_refuses_bad_ones_and_taken_names(
+    monkeypatch: pytest.MonkeyPatch, user: User
+) -> None:
+    command = "observatory.api.management.commands.user.getpass"
+    for typed, words in ((["short"] * 2, "too short"), (["correct horse 1", "correct horse 2"], "differ")):
+        answers = iter(typed)
+        monkeypatch.setattr(command, lambda _, answers=answers: next(answers))
+        with pytest.raises(CommandError, match=words):
+            call_command("user", "ida", "--ask")
+    with pytest.raises(CommandError, match="valid username"):
+        call_command("user", "not a name")
+    with pytest.raises(CommandError, match="changepassword una"):
+        call_command("user", user.username)
+    assert User.objects.count() == 1
+    monkeypatch.setattr(command, lambda _: "correct horse 1")
+    call_command("user", "ida", "--ask")
+    assert User.objects.get(username="ida").check_password("correct horse 1")

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.utils import timezone
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Accelerator, Endpoint
@@ -23,6 +24,7 @@ from observatory.demo import site
 from observatory.demo.supervisor import Claim, SupervisorError, free_port
 from observatory.runs.models import Run
 from observatory.runs.processes import kill_group, spawn
+from observatory.schedules.models import Schedule
 from tests.services.site import ROOT, database, wait_for
 
 PARTS = ("valkey", "serve-demo", "gunicorn", "-Q bench", "-Q control", "observatory beat")
@@ -137,7 +139,9 @@ def test_after_kill_9_nothing_is_left_and_the_demo_runs_and_ends_by_itself(prepa
     serving.wait(10)
     wait_for(lambda: not prepared.parts(), 20)
 
+    schedule = Schedule.objects.create(benchmark=Benchmark.objects.get(), cron="* * * * *", next_due_at=timezone.now())
     status = prepared.start("demo", "--once").wait(150)
+    assert not schedule.occurrences.exists()
     run = Run.objects.get()
     assert (run.trigger, run.status) == ("demo", "finished"), prepared.said(1)
     assert status == (0 if run.valid else 1)

@@ -153,6 +153,11 @@ def test_the_pace_comes_from_the_last_valid_run_and_is_assumed_without_one() -> 
     pace = pace_of(benchmark.deployment)
     assert [level for level, _, _ in pace.stages] == [1, 4]
     assert (pace.mark, pace.source) == ("modelled", f"from run {run.pk} of the same deployment")
+    other = Benchmark.objects.create(
+        name="later", deployment=benchmark.deployment, input_tokens=8, output_tokens=8, levels=[1], requests=9
+    )
+    factories.finished_run(other)
+    assert pace_of(benchmark.deployment, benchmark).source == f"from run {run.pk} of the same benchmark"
 
 
 @pytest.mark.browser
@@ -171,3 +176,12 @@ def test_the_estimate_follows_the_form(browser: Browser, client: Client, user: U
     before, after = browser.run(change)
     assert "15\u2009400" in before
     assert "assumed" in after
+
+
+def test_a_rate_too_low_to_count_is_answered_in_words(user_client: Client) -> None:
+    known = factories.benchmark()
+    asked = form(known, levels="1e-320", arrivals="poisson", duration_s="", requests="1000000")
+    assert "load.levels" in user_client.get("/benchmarks/preview", asked).content.decode()
+    kept = factories.benchmark()
+    Benchmark.objects.filter(pk=kept.pk).update(levels=[1e-320], arrivals="poisson", requests=1_000_000)
+    assert "load.levels" in user_client.get(f"/benchmarks/{kept.pk}").content.decode()

@@ -1,6 +1,9 @@
+import pytest
 from django.test import Client
 
 from observatory.catalog.models import Deployment, Endpoint, Site
+from observatory.pages import probes
+from tests import factories
 from tests.pages.cast import PROBE
 from tests.services.misbehaving import Server
 
@@ -14,6 +17,7 @@ def form(**changes: str) -> dict[str, str]:
         "dialect": "openai-chat",
         "model": "m",
         "api_key": "",
+        "billing": "machine",
         **changes,
     }
 
@@ -108,6 +112,41 @@ def test_what_is_known_of_a_site_is_filled_in_by_staff(staff_client: Client) -> 
     site = Site.objects.create(slug="cellar", name="Cellar")
     refused = staff_client.post(f"/sites/{site.pk}/edit", {"name": "Cellar", "pue": "0.5"})
     assert "greater than or equal to 1" in refused.content.decode()
-    staff_client.post(f"/sites/{site.pk}/edit", {"name": "Cellar", "pue": "1.4", "source": "meter"})
-    site.refresh_from_db()
-    assert (site.pue, site.source, site.grid_g_per_kwh) == (1.4, "meter", None)
+    facts = {"effective_from": "2026-11-01", "pue": "1.4", "source": "meter"}
+    staff_client.post(f"/sites/{site.pk}/edit", facts)
+    assert (site.current.pue, site.current.source, site.current.grid_g_per_kwh) == (1.4, "meter", None)
+
+
+def test_a_stored_key_does_not_follow_the_address_to_another_host(staff_client: Client) -> None:
+    endpoint = Endpoint.objects.create(name="gpu-1", url="http://127.0.0.1:9", model="m", api_key=KEY)
+    page = f"/endpoints/{endpoint.pk}/edit"
+    moved = form(url="http://127.0.0.1:10")
+    assert "Enter the key for the new one" in staff_client.post(page, moved).content.decode()
+    endpoint.refresh_from_db()
+    assert endpoint.url == "http://127.0.0.1:9"
+    staff_client.post(page, {**moved, "api_key": KEY})
+    endpoint.refresh_from_db()
+    assert (endpoint.url, endpoint.api_key) == ("http://127.0.0.1:10", KEY)
+    staff_client.post(page, {**form(), "forget_key": "on"})
+    endpoint.refresh_from_db()
+    assert (endpoint.url, endpoint.api_key) == ("http://127.0.0.1:9", "")
+
+
+def test_a_key_that_no_header_can_carry_is_refused_on_every_form(staff_client: Client) -> None:
+    for key in ("ключ-123456", "sk-…abc", "abc\r\nX-Evil: 1"):
+        for address in ("/endpoints/new", "/welcome/probe"):
+            assert "Copy the key anew" in staff_client.post(address, form(api_key=key)).content.decode()
+    assert not Endpoint.objects.exists()
+
+
+def test_an_endpoint_that_was_measured_but_never_probed_says_when(user_client: Client) -> None:
+    run = factories.finished_run()
+    html = " ".join(user_client.get(run.endpoint.get_absolute_url()).content.decode().split())
+    assert "Not probed yet. Last measured" in html
+    assert f'<a href="{run.get_absolute_url()}">run {run.pk}</a>.' in html
+
+
+def test_a_version_that_the_server_does_not_know_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"usable": True, "models": ["m"], "engine": "llama.cpp", "engine_version": "b0-unknown"}
+    monkeypatch.setattr(probes, "probe", lambda *_: dict(said))
+    assert probes.ask(Endpoint(url="http://127.0.0.1:9"))["engine_version"] == ""

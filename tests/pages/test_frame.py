@@ -1,8 +1,12 @@
+import re
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
+from observatory.catalog.models import Deployment, Endpoint
+from tests import factories
 from tests.browser import Browser, log_in, sideways, violations
 
 
@@ -71,3 +75,20 @@ def test_keys_lead_to_pages_and_the_search(browser: Browser, client: Client, use
         return page.evaluate("document.activeElement.name")
 
     assert browser.run(press) == "q"
+
+
+TURNED = "chat \u202eknil"
+
+
+@pytest.mark.parametrize("address", ["/", "/runs", "/endpoints", "/deployments", "/benchmarks", "own"])
+def test_a_name_that_turns_the_order_of_letters_is_kept_to_itself(user_client: Client, address: str) -> None:
+    benchmark = factories.benchmark(name=TURNED)
+    Deployment.objects.filter(pk=benchmark.deployment_id).update(name=TURNED)
+    Endpoint.objects.filter(pk=benchmark.deployment.endpoint_id).update(name=TURNED)
+    factories.finished_run(benchmark)
+    factories.queued_run(benchmark)
+    html = user_client.get(benchmark.get_absolute_url() if address == "own" else address).content.decode()
+    title, body = html.split("</title>")
+    assert "\u202e" not in title
+    inside = re.findall(r"<bdi[^>]*>.*?</bdi>", body, re.S)
+    assert sum(part.count("\u202e") for part in inside) == len(re.findall("\u202e", body)) >= 1

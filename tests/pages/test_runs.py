@@ -185,3 +185,10 @@ def test_the_list_follows_its_runs_and_picks_stay(browser: Browser, client: Clie
         return page.is_checked(f"#pick-{run.pk}"), page.is_visible("[hx-trigger]")
 
     assert browser.run(watch) == (True, False)
+
+
+@pytest.mark.parametrize("name", ["benchmark", "deployment", "endpoint"])
+def test_a_number_that_no_database_can_hold_is_told_as_unknown(user_client: Client, name: str) -> None:
+    page = user_client.get(f"/runs?{name}=99999999999999999999999")
+    assert page.status_code == 200
+    assert "is not one of the available choices" in page.content.decode()

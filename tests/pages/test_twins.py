@@ -36,7 +36,9 @@ def test_pages_and_twins_tell_the_same(user_client: Client, staff: User) -> None
     card = user_client.get("/hardware/h100-sxm.json").json()
     assert card["bf16_dense_tflops"] == pytest.approx(989, rel=0.01)
     assert card["prices"][0]["source"]
-    assert card["cheapest_usd_per_hour"] == card["prices"][0]["usd_per_hour"]
+    assert card["cheapest_usd_per_hour"] == min(
+        price["usd_per_hour"] for price in card["prices"] if price["usd_per_hour"] is not None
+    )
     assert rows(user_client, f"/schedules/{cast.schedule.pk}.csv")[0]["outcome"] == "started"
 
 

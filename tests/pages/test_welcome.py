@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -6,8 +8,11 @@ from playwright.sync_api import Page
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
 from observatory.runs.models import Run
+from tests import factories
 from tests.browser import Browser, log_in, violations
 from tests.services.misbehaving import Server
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def ask(client: Client, url: str, **more: str) -> str:
@@ -71,6 +76,7 @@ def test_three_steps_lead_from_an_address_to_a_run(
         page.click("text=Ask it")
         page.wait_for_selector("text=Quick look")
         page.wait_for_url("**/welcome?endpoint=*")
+        assert page.evaluate("document.querySelectorAll('style, [style]').length") == 0
         wrong = violations(page)
         page.click("button:has-text('Start')")
         page.wait_for_url("**/runs/*")
@@ -79,3 +85,26 @@ def test_three_steps_lead_from_an_address_to_a_run(
     wrong, url = browser.run(walk)
     assert wrong == []
     assert url.endswith(f"/runs/{Run.objects.get().pk}")
+
+
+def test_a_quick_look_does_not_guess_the_hardware(staff_client: Client, server: Server) -> None:
+    ask(staff_client, server.url)
+    staff_client.post(f"/welcome/start/{Endpoint.objects.get().pk}", {"model": "m"})
+    assert Run.objects.get().setup["hardware"] == "hardware not stated"
+    assert "hardware not stated" in staff_client.get(Deployment.objects.get().get_absolute_url()).content.decode()
+
+
+@pytest.mark.parametrize("path", ["/overview", "/endpoints", "/benchmarks"])
+def test_another_endpoint_can_be_measured_from_where_one_looks_for_it(user_client: Client, path: str) -> None:
+    factories.finished_run()
+    html = user_client.get(path.replace("/overview", "/")).content.decode()
+    assert html.count('href="/welcome">Measure another endpoint</a>') == 2  # beside the heading and in the menu
+
+
+def test_htmx_adds_no_styles_wherever_it_is_loaded(user_client: Client) -> None:
+    """The content security policy forbids inline styles, and says so in the console."""
+    html = user_client.get("/welcome").content.decode()
+    assert "htmx-2.min.js" in html
+    assert '"includeIndicatorStyles":false' in html
+    loading = [path for path in (ROOT / "templates").rglob("*.html") if "htmx-2" in path.read_text()]
+    assert [path.name for path in loading] == ["base.html"]

@@ -80,8 +80,21 @@ def test_a_stage_that_must_not_be_trusted_is_hollow_and_says_why() -> None:
 def test_a_stage_without_the_metric_is_left_out_and_nothing_is_drawn_as_zero() -> None:
     chart = charts.throughput_against_latency([stage(), stage("empty", numbers={}, samples={})])
     assert len(chart.figure["data"][0]["x"]) == 1
-    assert charts.ecdf([stage("empty", samples={})], "e2e_ms") is None
-    assert charts.percentiles_by_stage([stage("empty", numbers={})], "e2e_ms") is None
+    assert chart.note == "Not observed at empty."
+    assert charts.ecdf([stage("empty", samples={})], "e2e_ms").figure is None
+    assert charts.percentiles_by_stage([stage("empty", numbers={})], "e2e_ms").figure is None
+
+
+@pytest.mark.parametrize(
+    "draw", [charts.throughput_against_latency, lambda of: charts.percentiles_by_stage(of, "e2e_ms")]
+)
+def test_a_stage_of_too_few_requests_is_named_and_alone_has_no_invented_axes(draw: Any) -> None:
+    slow = stage("concurrency 1", numbers={("e2e_ms", "mean"): Number(9000.0, n=5)})
+    alone = draw([slow])
+    assert (alone.figure, alone.note) == (None, "Too few requests for a median: concurrency 1 (n=5).")
+    both = draw([slow, stage("concurrency 4")])
+    assert both.figure is not None
+    assert both.note == "Too few requests for a median: concurrency 1 (n=5)."
 
 
 def test_a_wide_range_gets_a_log_axis_and_a_narrow_one_starts_at_zero() -> None:

@@ -45,7 +45,7 @@ PLAIN = RunSpec(target=Target("http://h"), load=Load(requests=1))
         replace(PLAIN, target=Target("http://h", "x'; rm -rf / #", Dialect.OPENAI_COMPLETIONS, "KEY")),
         replace(PLAIN, load=Load(levels=(1, 4, 16), requests=100, warmup_s=5)),
         replace(PLAIN, load=Load(Arrivals.POISSON, (0.1 + 0.2, 2), None, 60.5)),
-        replace(PLAIN, load=Load(Arrivals.CONSTANT, (1234567.25,), 10, 3600)),
+        replace(PLAIN, load=Load(Arrivals.CONSTANT, (1234.0625,), 10, 3600)),
         replace(PLAIN, slo=Slo(ttft_ms=500, tpot_ms=49.5)),
         replace(PLAIN, workload=Workload(4096, 1, 7, ignore_eos=False, tokenizer="/a b/tokenizer.json")),
         replace(PLAIN, workload=Workload(stream=False, choices=3, images=Images(2, 64, 32))),

@@ -1,17 +1,21 @@
 import csv
 import io
+import re
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from django.test import Client
 from django.utils import timezone
 from django.utils.html import strip_tags
 
-from observatory.runs.models import Run
+from observatory.pages.request_rows import page as request_rows_page
+from observatory.runs.models import Measurement, Run
+from runners.load.rows import StageRows
 from runners.spec import Slo
 from tests import factories
-from tests.simulation import Plan
+from tests.simulation import Plan, request_rows
 
 pytestmark = pytest.mark.django_db
 SMALL = Plan(levels=(1, 2), requests=50, output_tokens=8)
@@ -36,6 +40,14 @@ def test_the_best_stage_is_shown_first_and_another_by_its_address(user_client: C
     run = factories.finished_run(plan=SMALL)
     assert "At concurrency 2 the stage with the highest output throughput" in page(user_client, run)
     assert "At concurrency 1" in page(user_client, run, "?stage=0")
+
+
+def test_a_lower_load_that_cannot_be_told_from_the_highest_is_shown_first(user_client: Client) -> None:
+    run = factories.finished_run(plan=SMALL)
+    rate = Measurement.objects.get(stage__run=run, stage__index=1, metric="output_tokens_per_s", statistic="mean")
+    Measurement.objects.filter(pk=rate.pk).update(low=0.01 * rate.value, high=1.5 * rate.value)
+    found = page(user_client, run)
+    assert "At concurrency 1 the lowest load that does as well as concurrency 2, within its interval" in found
 
 
 def test_with_an_slo_the_best_stage_is_that_of_the_highest_goodput(user_client: Client) -> None:
@@ -127,6 +139,11 @@ def test_modelled_energy_is_marked_wherever_it_stands(user_client: Client) -> No
     html = user_client.get(f"/runs/{run.pk}?tab=energy").content.decode()
     assert html.count('class="number modelled"') >= 4
     assert "modelled" in page(user_client, run)
+    told = page(user_client, run, "?tab=energy")
+    assert "cpu model ~" in told
+    assert "energy counter" not in told.lower()
+    legend = user_client.get(f"/runs/{run.pk}/chart/timeline.json").json()["figure"]["data"]
+    assert [trace["name"] for trace in legend if trace.get("yaxis") == "y4"] == ["CPU, model"]
 
 
 def test_without_energy_or_price_a_dash_carries_the_reason(user_client: Client) -> None:
@@ -302,3 +319,38 @@ def test_a_chart_that_does_not_exist_is_not_found(user_client: Client) -> None:
     run = factories.finished_run(plan=SMALL)
     assert user_client.get(f"/runs/{run.pk}/chart/pie.json").status_code == 404
     assert user_client.get("/runs/999999").status_code == 404
+
+
+def test_the_requests_tab_counts_time_per_token_as_the_stage_does(user_client: Client) -> None:
+    """The first event may hold several tokens: they are left out of the count, as their time is."""
+    table, _ = request_rows(Plan(levels=(1,), requests=3, output_tokens=9))
+    position = table.schema.get_field_index("event_tokens")
+    told = [[4] + [0] * (len(offsets) - 2) + [5] for offsets in table["event_offsets_ns"].to_pylist()]
+    table = table.set_column(position, table.schema.field(position), pa.array(told, table.schema.field(position).type))
+    shown = [row["tpot_ms"] for row in request_rows_page(table, 0, {}).rows if not row["warmup"]]
+    values, _ = StageRows(table).tpot_ms
+    assert shown == pytest.approx(list(values))
+
+
+def test_the_setup_says_yes_and_no_and_what_was_not_told(user_client: Client) -> None:
+    run = factories.finished_run(plan=SMALL)
+    run.summary["target"]["engine_version"] = "b0-unknown"
+    run.save()
+    found = page(user_client, run, "?tab=setup")
+    assert "workload.ignore_eos yes" in found
+    assert "engine_version not told" in found
+    assert "b0-unknown" not in found
+
+
+def test_a_calibration_of_too_few_requests_says_so_in_place_of_its_median(user_client: Client) -> None:
+    run = factories.finished_run(plan=SMALL)
+    few = {"mean": 0.1, "p50": None, "p95": None, "max": 0.2, "n": 3}
+    run.summary["stages"][0]["client"]["calibration"] = {"ttft_error_ms": few, "event_error_ms": few | {"p50": 0.1}}
+    run.save()
+    assert "too few (n=3)" in page(user_client, run, "?tab=setup")
+
+
+def test_a_rate_without_an_interval_says_so_on_hover(user_client: Client) -> None:
+    run = factories.finished_run(plan=Plan(levels=(1,), requests=20))
+    html = user_client.get(f"/runs/{run.pk}").content.decode()
+    assert re.search(r'title="[^"]*no interval"', html[html.index('class="stages"') :])

@@ -56,6 +56,14 @@ def test_power_is_a_line_a_device_with_its_counter_beside() -> None:
     assert np.median(power["H100 &lt;b&gt;, counter"]["y"]) == pytest.approx(180, rel=0.1)
 
 
+def test_a_model_of_power_is_named_so_and_has_no_counter() -> None:
+    plan = Plan(levels=(1,), requests=50, energy="modelled")
+    rows, windows = request_rows(plan)
+    chart = request_timeline(rows, 0, power_rows(plan, windows), {"cpu": "EPYC"}, {"cpu"})
+    assert chart is not None
+    assert [trace["name"] for trace in chart.figure["data"] if trace.get("yaxis") == "y4"] == ["EPYC, model"]
+
+
 def test_many_requests_are_thinned_with_failures_kept_and_it_is_said() -> None:
     rows, _ = request_rows(Plan(levels=(8,), requests=900, failures=5, output_tokens=4))
     chart = request_timeline(rows, 0)

@@ -14,7 +14,13 @@ from urllib.request import Request, urlopen
 import pyarrow.parquet as pq
 import pytest
 
+from runners.bench import Bench
 from runners.load.records import read_spool
+from runners.load.report import table
+from runners.load.target import base_endpoint, destination
+from runners.probe import Page, identify
+from runners.progress import JsonProgress
+from runners.spec import Load, Power, RunSpec, Target, Timeouts
 from tests.services.engine import counted
 from tests.services.misbehaving import Ledger, good, hang_mid_stream, json_body, serving, silent
 
@@ -357,12 +363,55 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_sent(tmp_pat
         (("--input-tokens", "0"), "workload.input_tokens"),
         (("--api-key-env", "NOT_SET_ANYWHERE"), "NOT_SET_ANYWHERE"),
         (("--pue", "0.5"), "account.pue"),
+        (("--total-timeout", "inf"), "timeouts.total_s"),
+        (("--rate", "20000", "--requests", "1"), "load.levels"),
     ],
 )
 def test_usage_errors_name_the_field_and_the_fix(tmp_path, arguments, words):
     done, lines, _ = bench("http://127.0.0.1:9", tmp_path, *arguments)
     assert done.returncode == 2
     assert words in lines[-1]["text"]
+
+
+@pytest.mark.parametrize("level", ["inf", "nan", "1,inf"])
+@pytest.mark.parametrize("option", ["--concurrency", "--rate"])
+def test_a_load_that_is_no_number_is_refused_in_one_line(tmp_path, option, level):
+    done, *_ = bench("http://127.0.0.1:9", tmp_path, option, level)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert f"{option}: '{level}' is not a list of numbers such as 1,4,16" in done.stderr
+
+
+def test_results_are_never_written_over(tmp_path):
+    (tmp_path / "summary.json").write_text("{}")
+    done, lines, _ = bench("http://127.0.0.1:9", tmp_path)
+    assert done.returncode == 2
+    assert lines[-1]["text"].startswith("--out: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_the_help_shows_each_default_once():
+    text = " ".join(runners("bench", "--help").stdout.split())
+    for words in ("(default openai-chat)", "(default auto)", "(default 600.0)", "(default 128)", "(default bar)"):
+        assert words in text
+    assert "None" not in text
+
+
+def test_prompts_shorter_than_the_template_are_refused_before_anything_is_measured(tmp_path):
+    def thirty_of_template(wire):
+        words = len(server.requests[-1]["messages"][0]["content"].split())
+        wire.head()
+        wire.words("a", "b")
+        wire.event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        wire.event({"choices": [], "usage": {"prompt_tokens": 30 + words, "completion_tokens": 2}})
+        wire.done()
+
+    with serving({"m": thirty_of_template}) as server:
+        done, lines, _ = bench(server.url, tmp_path, "--requests", "5", "--input-tokens", "30", *QUICK)
+        assert len(server.requests) == 2
+    assert done.returncode == 3
+    assert lines[-1]["code"] == "prompt_too_short"
+    assert "the chat template alone has 30 tokens; ask for at least 31" in lines[-1]["text"]
 
 
 def test_a_key_reaches_the_server_and_no_file(tmp_path):
@@ -421,3 +470,61 @@ def test_probe_of_a_web_site_says_that_it_is_no_llm_server():
     assert done.returncode == 3
     assert "bad_content_type" in done.stdout
     assert "Is the URL right?" in done.stdout
+
+
+def test_probe_tells_an_error_page_in_one_line_without_its_markup():
+    page = b"<html><head><style>p {color: red}</style></head>\n<body>\n  <h1>502</h1>\n\n  <p>Bad   Gateway</p></body>"
+    with serving({"m": json_body(page, "502 Bad Gateway", "text/html")}) as server:
+        done = runners("probe", "--url", server.url)
+    assert "(502 502 Bad Gateway)" in done.stdout
+
+
+def test_probe_of_what_is_no_url_says_so_and_repeats_no_password():
+    done = runners("probe", "--url", "http://me:canary-1@host")
+    assert done.returncode == 3
+    assert done.stdout.splitlines()[0] == "This URL cannot be used."
+    assert "canary-1" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [("b0-unknown", ""), ("b4321-abc", "b4321-abc"), ("b1 sk-canary", "b1 [key]"), ([[1]], "[[1]]")],
+)
+def test_a_version_is_what_the_server_tells_without_a_key_or_a_build_that_knows_none(monkeypatch, told, version):
+    page = Page(200, "", {"default_generation_settings": {"n": 1}, "build_info": told}, "")
+    monkeypatch.setattr("runners.probe.fetch", lambda *_: page)
+    where = destination(base_endpoint("http://127.0.0.1:9"))
+    assert identify(where, secret="sk-canary")[:2] == ("llama.cpp", version)
+
+
+def test_an_endpoint_is_asked_for_its_identity_before_the_first_stage(tmp_path, monkeypatch):
+    asked = []
+
+    def identity(where, headers, *, secret, on_tick):
+        asked.append(len(server.requests))
+        return "engine", "1", ""
+
+    monkeypatch.setattr("runners.bench.identify", identity)
+    with serving({"m": good}) as server:
+        spec = RunSpec(
+            Target(server.url, "m"),
+            load=Load(requests=10, calibrate_s=0),
+            power=Power("none"),
+            timeouts=Timeouts(2, 2, 2, 5),
+        )
+        run = Bench(spec, tmp_path, JsonProgress())
+        run.run()
+        assert len(server.requests) == 12
+    assert asked == [2]
+    assert run.summary["target"]["engine"] == "engine"
+
+
+def test_the_table_tells_of_each_instrument_in_a_sentence_and_in_full_when_asked():
+    notes = [
+        {"code": "sampled_host", "text": "Power is that of the machine that samples."},
+        {"code": "rapl_missing", "text": "No RAPL counters under /sys/class/x: usual in machines. Use another one."},
+    ]
+    summary = {"stages": [], "power": {"notes": notes}}
+    assert table(summary).endswith("\npower: No RAPL counters under /sys/class/x: usual in machines.")
+    assert "machine that samples" not in table(summary)
+    assert table(summary, verbose=True).endswith("Use another one.")

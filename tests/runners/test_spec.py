@@ -43,6 +43,14 @@ def changed(path: str, value: object) -> dict[str, object]:
         ("target.url", "ftp://x"),
         ("target.dialect", "telnet"),
         ("target.extra_body", [1]),
+        ("load.levels", [float("inf")]),
+        ("load.levels", [20_000.0]),
+        ("load.duration_s", 86_400.0 * 0.99 * 1e9),
+        ("load.drain_s", float("nan")),
+        ("load.max_in_flight", 0),
+        ("load.requests", 1_000_001),
+        ("timeouts.total_s", float("inf")),
+        ("power.idle_s", float("nan")),
         ("target.extra_body", {"n": 2}),
         ("target.extra_body", {"stream": False}),
         ("target.extra_body", {"echo": True}),
@@ -134,3 +142,9 @@ def test_arbitrary_json_is_either_a_specification_or_a_clear_error(name, value):
         return
     else:
         assert RunSpec.from_json(spec.to_json()) == spec
+
+
+def test_a_schedule_of_more_sending_times_than_fit_into_memory_is_refused():
+    RunSpec(Target("http://x"), load=Load(Arrivals.POISSON, (1_000.0,), duration_s=4_000.0, warmup_s=1_000.0))
+    with pytest.raises(SpecError, match=r"load\.duration_s.*5000000 requests"):
+        RunSpec(Target("http://x"), load=Load(Arrivals.POISSON, (1_000.0,), duration_s=4_001.0, warmup_s=1_000.0))

@@ -5,10 +5,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from django.db.models.functions import Now
 
+from observatory import tasks
 from observatory.benchmarks.models import Benchmark
-from observatory.runs import dispatch, states
+from observatory.runs import dispatch, ingest, states
 from observatory.runs.models import Run
 from tests.services.site import Site
 
@@ -114,3 +116,44 @@ def test_one_run_that_cannot_be_salvaged_does_not_hold_up_the_others(
     (site.directory / "media" / "runs" / str(runs[0].pk) / "1").write_text("a file where a folder should be")
     dispatch.reap()
     assert list(Run.objects.filter(status="lost")) == [runs[1]]
+    for _ in range(dispatch.SALVAGE_TRIES):
+        dispatch.reap()
+    runs[0].refresh_from_db()
+    assert (runs[0].status, runs[0].reason_code, runs[0].valid) == ("lost", "worker_lost", False)
+    assert f"could not be read and stay in storage as runs/{runs[0].pk}/1" in runs[0].reason
+
+
+def test_rows_that_crash_their_reader_are_given_up_after_a_few_tries(
+    site: Site, benchmark: Make, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Crash(BaseException):
+        """Stands for a signal that ends the process."""
+
+    def crash(*_: Any) -> None:
+        raise Crash
+
+    run = queue(benchmark())
+    states.claim(run.pk, "w")
+    settings.RUN_HEARTBEAT_S = -1.0
+    Run.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
+    dispatch.reap()
+    monkeypatch.setattr(ingest, "salvage", crash)
+    for _ in range(dispatch.SALVAGE_TRIES):
+        with pytest.raises(Crash):
+            dispatch.reap()
+    dispatch.reap()
+    run.refresh_from_db()
+    assert run.status == "lost"
+
+
+def test_a_tick_wakes_what_waits_though_the_search_for_lost_runs_fails(
+    site: Site, benchmark: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue(benchmark())
+
+    def fail() -> None:
+        raise RuntimeError("of any kind")
+
+    monkeypatch.setattr(dispatch, "reap", fail)
+    tasks.tick()
+    assert messages(site) == 1

@@ -191,3 +191,26 @@ def test_a_run_at_a_paid_endpoint_is_settled_by_its_rows(site: Site, benchmark: 
     run.refresh_from_db()
     assert run.status == "finished"
     assert run.settled_usd == Decimal("0.1032") + 10 * (224 * Decimal(10) + 8 * Decimal(20)) / 1_000_000
+
+
+def test_a_changed_endpoint_refuses_what_was_queued_before_and_its_key_goes_nowhere(
+    site: Site, benchmark: Make
+) -> None:
+    run = states.queue(benchmark("leak", key=KEY), Run.Trigger.PAGE)
+    Endpoint.objects.update(url="http://127.0.0.1:10/other")
+    launch.execute(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.reason_code) == ("failed", "endpoint_changed")
+    assert "start it again" in run.reason
+    assert site.sent() == []
+
+
+def test_folders_of_killed_workers_are_removed_and_those_of_running_runs_stay(site: Site, benchmark: Make) -> None:
+    held = states.claim(states.queue(benchmark(), Run.Trigger.PAGE).pk, "w")
+    assert held
+    work = site.directory / "work"
+    for name in (f"{held.pk}-{held.epoch}", "77-1"):
+        (work / name).mkdir(parents=True)
+        (work / name / "requests.arrow").write_bytes(b"rows")
+    execute(benchmark, "steady", requests=2, name="next")
+    assert [path.name for path in work.iterdir()] == [f"{held.pk}-{held.epoch}"]

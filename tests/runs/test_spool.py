@@ -1,8 +1,11 @@
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-from django.core.files.storage import default_storage
+import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import FileSystemStorage, default_storage
 
 from observatory.benchmarks.models import Benchmark
 from observatory.runs import ingest, spool, states
@@ -90,3 +93,67 @@ def test_a_lost_run_that_stored_nothing_is_lost_all_the_same(site: Site, benchma
     run.refresh_from_db()
     assert (run.status, run.summary, run.requests_file.name) == ("lost", None, "")
     assert not ingest.salvage(run)
+
+
+def test_a_copy_that_broke_off_half_way_is_made_anew_and_costs_no_row(
+    site: Site, benchmark: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = claimed(benchmark)
+    copier = spool.Copier(run, tmp_path, "")
+    rows = Spool(tmp_path / "requests.arrow")
+    save = FileSystemStorage._save  # type: ignore[attr-defined]
+
+    def full(self: FileSystemStorage, name: str, content: ContentFile) -> str:
+        data = content.read()
+        save(self, name, ContentFile(data[: len(data) // 2]))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for step in range(4):
+        for index in range(50):
+            rows.append(row(50 * step + index, "some words of its own"))
+        rows.flush()
+        if step == 1:
+            with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+                patch.setattr(FileSystemStorage, "_save", full)
+                copier.copy()
+        copier.copy()
+    joined = tmp_path / "joined"
+    joined.mkdir()
+    spool.fetch(run, joined)
+    assert read_spool(joined / "requests.arrow")["index"].to_pylist() == list(range(200))
+
+
+@pytest.mark.parametrize("damage", ["gone", "short"])
+def test_a_missing_or_short_part_ends_the_rows_there(site: Site, benchmark: Make, tmp_path: Path, damage: str) -> None:
+    run = claimed(benchmark)
+    copier = spool.Copier(run, tmp_path, "")
+    rows = Spool(tmp_path / "requests.arrow")
+    for index in range(3):
+        rows.append(row(index))
+        rows.flush()
+        copier.copy()
+    part = Path(default_storage.path(sorted(default_storage.listdir(spool.folder(run))[1])[1]))
+    part = Path(default_storage.path(spool.folder(run))) / part.name
+    data = part.read_bytes()
+    part.unlink()
+    if damage == "short":
+        part.write_bytes(data[:-100])
+    joined = tmp_path / "joined"
+    joined.mkdir()
+    spool.fetch(run, joined)
+    assert read_spool(joined / "requests.arrow")["index"].to_pylist() == [0]
+
+
+def test_rows_spliced_from_two_batches_are_not_believed(tmp_path: Path) -> None:
+    ends = []
+    with Spool(tmp_path / "requests.arrow") as rows:
+        for batch in range(4):
+            for index in range(40):
+                rows.append(row(40 * batch + index, f"detail {index}") | {"flags": ["retried"]})
+            rows.flush()
+            ends.append((tmp_path / "requests.arrow").stat().st_size)
+    data = (tmp_path / "requests.arrow").read_bytes()
+    for cut in range(200, ends[1] - ends[0], 200):
+        table = read_spool(data[: ends[0] + cut] + data[ends[1] :])
+        table.validate(full=True)
+        assert table["index"].to_pylist()[:40] == list(range(40))

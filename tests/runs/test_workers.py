@@ -209,14 +209,14 @@ def test_a_database_that_is_away_for_seconds_mid_run_costs_nothing(
     server = request.getfixturevalue("postgres_server")
     site.worker("bench")
     run = start(benchmark(requests=160))
-    wait_for(lambda: len(site.sent()) > 20)
+    wait_for(lambda: len(site.sent()) > 20, 120)
     server.stop()
     try:
-        wait_for(lambda: len(site.sent()) > 80)
+        wait_for(lambda: len(site.sent()) > 80, 120)
     finally:
         server.start()
     connection.close()
-    until(run, "finished")
+    until(run, "finished", seconds=120)
     assert (run.valid, stored_rows(run), run.stages.get().ok) == (True, 160, 160)
 
 
@@ -228,15 +228,15 @@ def test_results_wait_for_a_database_that_is_away_when_the_run_ends(
     server = request.getfixturevalue("postgres_server")
     site.worker("bench")
     run = start(benchmark(requests=60))
-    wait_for(lambda: len(site.sent()) > 20)
+    wait_for(lambda: len(site.sent()) > 20, 120)
     server.stop()
     try:
-        wait_for(lambda: len(site.sent()) == 60 and not instruments(site))
+        wait_for(lambda: len(site.sent()) == 60 and not instruments(site), 120)
         subprocess.run(["sleep", "1.5"], check=True)
     finally:
         server.start()
     connection.close()
-    until(run, "finished")
+    until(run, "finished", seconds=120)
     assert (run.valid, stored_rows(run)) == (True, 60)
 
 

@@ -1,5 +1,7 @@
 """The frame of every page: theme, navigation, the menu of twins."""
 
+import re
+
 from django import template
 from django.template.context import Context
 from django.urls import reverse
@@ -17,6 +19,16 @@ _FAMILIES = {
     "benchmarks": ("benchmark", "schedule"),
     "theory": ("theory",),
 }
+
+
+#: Characters that turn the order of what stands around them.
+_DIRECTIONS = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+@register.filter(is_safe=True)
+def undirected(text: str) -> str:
+    """Without the characters that set a direction: a title, where no <bdi> can keep them in, is read as it is."""
+    return _DIRECTIONS.sub("", text)
 
 
 @register.simple_tag(takes_context=True)

@@ -19,6 +19,9 @@ from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Mark, display
 
 register = template.Library()
 
+#: Said of a number beside which no range is known.
+NO_INTERVAL = "no interval"
+
 _SIGNS = {Mark.MEASURED: "", Mark.MODELLED: "~", Mark.ASSUMED: "?"}
 
 
@@ -30,21 +33,22 @@ def metric(
     n: int | None = None,
     reason: str = "",
     statistic: str = "",
+    note: str = "",
 ) -> SafeString:
     """``value`` of the metric ``key``, in its base unit, with three significant digits and its unit.
 
-    ``mark`` is measured, modelled ("~", italic) or assumed ("?"). ``n`` is told on hover and in print. A missing value
-    is a dash; ``reason`` says why on hover and to screen readers, and with ``statistic`` (such as "p99") a sample that
-    is too small for it is named as the reason.
+    ``mark`` is measured, modelled ("~", italic) or assumed ("?"). ``n`` and ``note`` are told on hover, n in print too.
+    A missing value is a dash; ``reason`` says why on hover and to screen readers, and with ``statistic`` (such as
+    "p99") a sample that is too small for it is named as the reason.
     """
     if value in (None, ""):
         return missing(reason or _too_few(statistic, n))
-    return quantity(value, BY_KEY[key].unit, mark, n)
+    return quantity(value, BY_KEY[key].unit, mark, n, note)
 
 
 @register.simple_tag
 def quantity(
-    value: float | Decimal | str | None, unit: str, mark: str = Mark.MEASURED, n: int | None = None
+    value: float | Decimal | str | None, unit: str, mark: str = Mark.MEASURED, n: int | None = None, note: str = ""
 ) -> SafeString:
     """Any number with its unit, marked as ``metric`` does; times in "ms" move to the unit that keeps them readable."""
     if value is None or value == "":
@@ -55,6 +59,8 @@ def quantity(
     notes = [f"n = {n}"] if n is not None else []
     if kind is not Mark.MEASURED:
         notes.insert(0, str(kind))
+    if note:
+        notes.append(note)
     return format_html(
         '<span class="number {}"{}{}>{}{}{}{}</span>',
         kind,

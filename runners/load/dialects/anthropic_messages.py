@@ -11,6 +11,7 @@ from runners.load.dialects.base import (
     Usage,
     count_of,
     error_text,
+    json_of,
     list_of,
     member,
     object_of,
@@ -103,7 +104,7 @@ def _read_whole(answer: Any) -> Delta:
     delta.model = text_of(said.get("model"), "model") or None
     for block in list_of(said.get("content"), "content"):
         piece = _block(object_of(block, "a content block"))
-        piece.other += "" if block.get("input") is None else str(block["input"])
+        piece.other += "" if block.get("input") is None else json_of(block["input"], "input")
         delta.pieces.append(piece)
     return delta
 

@@ -1,5 +1,7 @@
 """What every dialect gives the engine: how to ask, and what each event of an answer says in common terms."""
 
+import json
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -7,8 +9,12 @@ from typing import Any, NamedTuple
 from runners.load.lines import LineDecoder
 from runners.load.sse import Decoder, StreamDecoder
 
-_MAX_TOKENS = 100_000_000
+MAX_TOKENS = 100_000_000
 _MAX_MS = 1e12
+_MAX_CHOICE = 32_767
+_SHOWN = reprlib.Repr()
+_SHOWN.maxlevel, _SHOWN.maxdict, _SHOWN.maxlist = 4, 12, 12
+_SHOWN.maxstring = _SHOWN.maxother = 1 << 30  # a cut within could leave a part of a key
 
 
 class BadPayload(Exception):
@@ -178,9 +184,25 @@ def text_of(value: Any, name: str) -> str:
 
 def count_of(value: Any) -> int | None:
     """A plausible token count; anything else is missing."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_TOKENS:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_TOKENS:
         return value
     return None
+
+
+def choice_of(value: Any) -> int:
+    """Which of a request's answers this is; the first unless told. Raises BadPayload for one that nobody asked for."""
+    index = count_of(value) or 0
+    if index > _MAX_CHOICE:
+        raise BadPayload(f"a choice has the index {index}")
+    return index
+
+
+def json_of(value: Any, name: str) -> str:
+    """JSON text of generated JSON. Raises BadPayload for what is nested too deeply to be written."""
+    try:
+        return json.dumps(value)
+    except RecursionError:
+        raise BadPayload(f"{name} is nested too deeply") from None
 
 
 def member(value: Any, *path: str) -> Any:
@@ -206,7 +228,12 @@ def refuse_error(chunk: Any) -> dict[str, Any]:
     return answer
 
 
+def words_of(value: Any) -> str:
+    """Any JSON as text for people: text as it is, whole; all else bounded in depth and length."""
+    return value if isinstance(value, str) else _SHOWN.repr(value)
+
+
 def error_text(error: Any) -> str:
     if isinstance(error, dict):
-        return str(error.get("message") or error.get("type") or error)[:500]
-    return str(error)[:500]
+        return words_of(error.get("message") or error.get("detail") or error.get("type") or error)
+    return words_of(error)

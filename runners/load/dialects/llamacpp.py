@@ -2,7 +2,18 @@
 
 from typing import Any
 
-from runners.load.dialects.base import Ask, Delta, DialectForm, Piece, Usage, count_of, member, refuse_error, text_of
+from runners.load.dialects.base import (
+    Ask,
+    Delta,
+    DialectForm,
+    Piece,
+    Usage,
+    choice_of,
+    count_of,
+    member,
+    refuse_error,
+    text_of,
+)
 from runners.load.dialects.openai_common import timings_of
 
 _REASONS = {"eos": "stop", "word": "stop", "limit": "length"}
@@ -22,7 +33,7 @@ def _body(ask: Ask) -> dict[str, Any]:
 def _read(chunk: Any) -> Delta:
     event = refuse_error(chunk)
     delta = Delta(
-        pieces=[Piece(count_of(event.get("index")) or 0, text_of(event.get("content"), "content"))],
+        pieces=[Piece(choice_of(event.get("index")), text_of(event.get("content"), "content"))],
         model=text_of(event.get("model"), "model") or None,
         timings=timings_of(event.get("timings")),
     )

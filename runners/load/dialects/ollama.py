@@ -3,7 +3,6 @@
 It has no way to ignore the end-of-text token: answers may be shorter than asked for.
 """
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from runners.load.dialects.base import (
     Timings,
     Usage,
     count_of,
+    json_of,
     list_of,
     member,
     ms_of,
@@ -69,7 +69,9 @@ def _chat_piece(line: dict[str, Any]) -> Piece:
     )
     for call in list_of(message.get("tool_calls"), "tool_calls"):
         function = member(call, "function")
-        piece.other += text_of(member(function, "name"), "name") + json.dumps(member(function, "arguments") or {})
+        piece.other += text_of(member(function, "name"), "name") + json_of(
+            member(function, "arguments") or {}, "arguments"
+        )
     return piece
 
 

@@ -10,6 +10,7 @@ from runners.load.dialects.base import (
     Piece,
     Timings,
     Usage,
+    choice_of,
     count_of,
     list_of,
     member,
@@ -52,7 +53,7 @@ def read_with(chunk: Any, read_choice: Callable[[dict[str, Any], Piece], None]) 
         if not isinstance(choice, dict):
             raise BadPayload(f"a choice is {type(choice).__name__}, not an object")
         delta.finish_reason = text_of(choice.get("finish_reason"), "finish_reason") or delta.finish_reason
-        piece = Piece(count_of(choice.get("index")) or 0)
+        piece = Piece(choice_of(choice.get("index")))
         read_choice(choice, piece)
         delta.pieces.append(piece)
     return delta

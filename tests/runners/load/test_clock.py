@@ -25,6 +25,19 @@ def test_a_stamp_that_a_step_of_the_wall_clock_made_implausible_gives_way_to_the
     assert clock.replaced == 2
 
 
+def test_a_stamp_before_what_it_answers_gives_way_to_the_read_and_the_offset_is_measured_anew(monkeypatch):
+    clock = KernelClock()
+    real, step_ns = time.clock_gettime_ns, -50_000_000
+    monkeypatch.setattr("runners.load.clock.clock_gettime_ns", lambda which: real(which) + step_ns)
+    now = time.monotonic_ns()
+    assert clock.stamp_ns(timespec(time.time_ns() + step_ns), now, now - 10_000_000) == now
+    assert clock.replaced == 1
+    now = time.monotonic_ns()
+    stamp = clock.stamp_ns(timespec(time.time_ns() + step_ns - 1_000_000), now, now - 10_000_000)
+    assert abs(stamp - (now - 1_000_000)) < 900_000
+    assert clock.replaced == 1
+
+
 def test_the_offset_is_measured_again_within_ten_milliseconds(monkeypatch):
     clock = KernelClock()
     real = time.clock_gettime_ns

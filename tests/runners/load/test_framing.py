@@ -78,3 +78,19 @@ def test_an_endless_body_is_cut_at_the_limit():
     with pytest.raises(TooManyBytes):
         for stamp in range(2 + MAX_BODY_BYTES // (1 << 20)):
             response.add(stamp, block)
+
+
+@pytest.mark.parametrize("behind", [b"HTTP/1.1 500 No\r\nDate: x\r\n\r\n", b"garbage", b"x"])
+@pytest.mark.parametrize("cut", range(-9, 1))
+def test_bytes_behind_the_last_chunk_do_not_hide_the_end_wherever_the_reads_part(behind, cut):
+    response = Response()
+    response.add(1, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    whole = b"1\r\na\r\n1\r\nb\r\n0\r\n\r\n"
+    first, second = (whole[:cut], whole[cut:] + behind) if cut else (whole + behind, b"")
+    response.add(2, first)
+    if second:
+        response.add(3, second)
+    assert response.complete
+    assert response.surplus
+    assert b"".join(piece for _, piece in response.body) == b"ab"
+    assert (response.status, list(response.headers)) == (200, [b"transfer-encoding"])

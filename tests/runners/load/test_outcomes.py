@@ -32,6 +32,7 @@ from email.utils import format_datetime
 import pytest
 
 from runners.load.answer import Answer
+from runners.load.answer import row_of as answer_row
 from runners.load.check import exchange_once
 from runners.load.target import Requests, base_endpoint, destination
 from runners.spec import Target, Timeouts
@@ -68,6 +69,8 @@ def event(data: object) -> bytes:
     return b"data: " + json.dumps(data).encode() + b"\n\n"
 
 
+NESTED = b"[" * 900 + b"]" * 900
+DEEP = b'{"error":' + NESTED + b"}"
 FINISHED = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
 USAGE = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
 WHOLE = {"choices": [{"message": {"content": "a b"}, "finish_reason": "stop"}], "usage": USAGE["usage"]}
@@ -426,6 +429,15 @@ CASES = {
     ),
     "model_name_changes": (with_events({**content("a"), "model": "other"}, FINISHED), "ok", ("model_mismatch",), 1),
     "nonstream_reply_to_stream": (json_body(WHOLE), "ok", ("not_streaming",), 0),
+    "error_nested_deeply_500": (json_body(DEEP, "500 Oops"), "http_error", (), 0),
+    "error_nested_deeply_in_stream": (with_events(DEEP), "inband_error", (), 0),
+    "message_nested_deeply": (with_events({"error": {"message": json.loads(NESTED)}}), "inband_error", (), 0),
+    "choice_that_nobody_asked_for": (
+        with_events({"choices": [{"index": 70_000, "delta": {"content": "a"}}]}),
+        "bad_payload",
+        (),
+        0,
+    ),
     "content_type_html_200": (json_body(b"<html>hi</html>", "200 OK", "text/html"), "bad_content_type", (), 0),
     "text_completion_shape": (with_events({"choices": [{"text": "a"}]}), "bad_payload", (), 0),
     "no_answer_at_all_event": (with_events(content("", role="assistant"), FINISHED, USAGE), "empty", (), 0),
@@ -461,6 +473,37 @@ def test_a_key_that_a_server_echoes_is_cut_out(server):
     row = row_of(server, "status_401")
     assert "sk-secret-key" not in json.dumps(row)
     assert "[key]" in row["detail"]
+
+
+def test_reading_an_answer_never_ends_a_run(server):
+    def fails(text: str) -> int:
+        raise RecursionError(text)
+
+    endpoint = base_endpoint(server.url)
+    requests = Requests(endpoint, Target(server.url, "usage_null"))
+    exchange = exchange_once(destination(endpoint), LONG, requests.build("hi", 8), 8)
+    row = answer_row(exchange, requests.form, count_tokens=fails)
+    assert (row["outcome"], row["detail"]) == ("bad_payload", "the answer cannot be read (RecursionError)")
+    assert row["http_status"] == 200
+
+
+@pytest.mark.parametrize("before", [0, 60, 250, 16_300])
+@pytest.mark.parametrize("kind", ["not_json", "error", "html", "field"])
+def test_no_part_of_an_echoed_key_survives_the_cut_to_length(before, kind):
+    key = "sk-" + "0123456789abcdef" * 4
+    filler = "x" * before
+    script = {
+        "not_json": with_events(f"{filler}{key} and more".encode()),
+        "error": with_events({"error": {"message": filler + key}}),
+        "html": json_body(f"<p>{filler}{key}</p>".encode(), "500 Oops", "text/html"),
+        "field": with_events({**content("a"), "model": filler + key}, done=False),
+    }[kind]
+    with serving({"m": script}) as server:
+        endpoint = base_endpoint(server.url)
+        requests = Requests(endpoint, Target(server.url, "m"), key=key)
+        exchange = exchange_once(destination(endpoint), LONG, requests.build("hi", 8), 8)
+    row = answer_row(exchange, requests.form, secret=key)
+    assert "sk-0" not in json.dumps(row)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("retry_after")])

@@ -130,3 +130,16 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(monkeypat
     with pytest.raises(SpecError, match="OUR_KEY holds characters") as error:
         api_key(Target("http://h", api_key_env="OUR_KEY"))
     assert "sk-" not in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["sk-ü", "sk-1\r\nX-Evil: 1", "sk 1", "sk-\x00"])
+def test_a_key_that_would_add_a_header_never_makes_a_request(key):
+    with pytest.raises(SpecError, match="no header can carry") as error:
+        Requests(base_endpoint("http://h"), Target("http://h", "m"), key=key)
+    assert "sk-" not in str(error.value)
+
+
+def test_a_model_name_adds_no_header():
+    requests = Requests(base_endpoint("http://h"), Target("http://h", "m", Dialect.TRITON_GENERATE))
+    head = requests.build("hi", 1, model="m\r\nX-Evil: 1").split(b"\r\n\r\n")[0]
+    assert b"\r\nX-Evil" not in head

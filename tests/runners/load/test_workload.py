@@ -39,7 +39,8 @@ def test_the_fit_finds_the_template_and_the_tokens_of_a_word(overhead, per_word)
 
 
 def test_an_endpoint_that_counts_nonsense_is_not_believed():
-    assert LengthFit.from_counts((16, 50), (112, 50)) == LengthFit()
+    for large in (50, 60, 16 * 200, 1):
+        assert LengthFit.from_counts((16, 50), (112, large)) == LengthFit()
 
 
 def test_a_prompt_has_at_least_one_word():

@@ -17,7 +17,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["username"]).first()
         if user is None:
-            raise CommandError(f"There is no user {options['username']!r}. Make one with: manage.py createsuperuser")
+            raise CommandError(f"There is no user {options['username']!r}. Make one with: manage.py user NAME")
         try:
             _, text = tokens.make(user, options["name"])
         except ValidationError as error:
