@@ -153,7 +153,10 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "control"
-CELERY_TASK_ROUTES = {"observatory.tasks.run_benchmark": {"queue": "bench"}}
+CELERY_TASK_ROUTES = {
+    "observatory.tasks.run_benchmark": {"queue": "bench"},
+    "observatory.tasks.run_shard": {"queue": "bench"},
+}
 #: How often lost runs are looked for, waiting runs woken and schedules read.
 TICK_S = env.float("TICK_S", default=15.0)
 CELERY_BEAT_SCHEDULE = {"tick": {"task": "observatory.tasks.tick", "schedule": TICK_S, "options": {"expires": TICK_S}}}
@@ -169,6 +172,8 @@ RUN_LEASE_S = env.float("RUN_LEASE_S", default=60.0)
 RUN_SILENCE_S = env.float("RUN_SILENCE_S", default=120.0)
 #: How long a cancelled instrument may take to put its partial results down.
 RUN_STOP_GRACE_S = env.float("RUN_STOP_GRACE_S", default=20.0)
+#: How long a run of several load hosts waits for the others.
+RUN_GATHER_S = env.float("RUN_GATHER_S", default=300.0)
 #: How the instrument is started, such as ``taskset -c 2,3 python -m runners bench`` to pin it.
 RUN_COMMAND = shlex.split(env.str("RUN_COMMAND", default="")) or [sys.executable, "-m", "runners", "bench"]
 

@@ -5,7 +5,7 @@ import logging
 from celery import shared_task
 from django.db import connection
 
-from observatory.runs import dispatch, launch
+from observatory.runs import dispatch, joined, launch
 from observatory.schedules import due
 
 logger = logging.getLogger(__name__)
@@ -14,6 +14,11 @@ logger = logging.getLogger(__name__)
 @shared_task
 def run_benchmark(run_id: int) -> None:
     launch.execute(run_id)
+
+
+@shared_task
+def run_shard(shard_id: int) -> None:
+    joined.execute(shard_id)
 
 
 @shared_task

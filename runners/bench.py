@@ -1,13 +1,12 @@
 """``python -m runners bench``: check the endpoint, read idle power, drive the stages, add up, write the files."""
 
-import errno
 import resource
 import secrets
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import IntEnum
 from functools import partial
 from math import ceil, inf
 from pathlib import Path
@@ -15,43 +14,39 @@ from time import monotonic_ns
 from types import FrameType
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from runners import __version__
 from runners.address import AddressError, ResolveError
 from runners.environment import environment
+from runners.exits import Exit
+from runners.gate import Gate, OpenGate, StandardInputGate
 from runners.load.calibrate import Calibration, calibrate
 from runners.load.check import Asker, Checked, Needs, Unusable, check
 from runners.load.energy_use import add_medians
 from runners.load.engine import Engine
 from runners.load.judgement import Client, reason
 from runners.load.plan import StagePlan, fixed_stages
-from runners.load.records import SCHEMA, read_spool, write_parquet
-from runners.load.rows import Window
+from runners.load.records import SCHEMA, read_spool
 from runners.load.search import course_of
 from runners.load.stage import Recorder, Stage, Work
-from runners.load.summary import Ledger, summarise, summarise_stage
+from runners.load.summary import summarise, summarise_stage
 from runners.load.target import Requests, api_key, base_endpoint, destination
 from runners.load.tokens import tokenizer_counter
 from runners.load.transport import Destination
 from runners.load.unsent import RequestSpool
 from runners.load.workloads import Context, read
-from runners.power.energy import mean_power_w, window_ledger
+from runners.power.energy import mean_power_w
 from runners.power.sampler import Sampler
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.probe import identify
-from runners.progress import Progress
+from runners.progress import Progress, Reports
+from runners.results import energies, ledgers, write_failure, write_results
+from runners.server.samples import SCHEMA as SERVER_SCHEMA
+from runners.server.scraper import Scraper
+from runners.server.summary import ServerSide
 from runners.sources import Agents, Conversations, Prefixes, Synthetic, most_tokens
-from runners.spec import Arrivals, RunSpec
-
-
-class Exit(IntEnum):
-    VALID = 0
-    USAGE = 2
-    UNUSABLE = 3
-    INVALID = 4
-    INTERRUPTED = 130
+from runners.spec import Arrivals, Power, RunSpec, ServerMetrics
 
 
 class Interrupted(Exception):
@@ -63,19 +58,20 @@ class Bench:
 
     def __init__(self, spec: RunSpec, out: Path, progress: Progress) -> None:
         """Raises SpecError for files that cannot be used."""
-        self.spec = spec if spec.salt else replace(spec, salt=secrets.token_hex(8))
+        self.spec = salted(spec)
         self._material = read(spec.workload.source)
         self._course = course_of(spec)
         self.out = out
         self.summary: dict[str, Any] | None = None
         self._progress = progress
-        self._began_ns = monotonic_ns()
-        self._anchor = {"monotonic_ns": self._began_ns, "utc": datetime.now(UTC).isoformat()}
+        self._reports = Reports(progress, self._course.total)
+        self._anchor = {"monotonic_ns": monotonic_ns(), "utc": datetime.now(UTC).isoformat()}
         self._engine: Engine | None = None
+        self._scraper: Scraper | None = None
         self._stages: list[tuple[Stage, Client]] = []
         self._calibrations: dict[float, Calibration] = {}
+        self._gate: Gate = OpenGate() if spec.shard.index is None else StandardInputGate()
         self._stop = ""
-        self._next_report_ns = 0
         self._idle_window: tuple[int, int] | None = None
         self._identity = ("", "")
 
@@ -85,7 +81,8 @@ class Bench:
         count_tokens = tokenizer_counter(self.spec.workload.tokenizer) if self.spec.workload.tokenizer else None
         self._raise_file_limit()
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-        sampler = Sampler.start(self.spec.power, self.out)
+        sampler = Sampler.start(self.spec.power if self._first else Power("none"), self.out)
+        self._reports.power_w = sampler.latest_power_w
         try:
             status, code, text = self._measure(key, count_tokens, sampler)
         except Interrupted:
@@ -94,6 +91,8 @@ class Bench:
             status, code, text = Exit.UNUSABLE, error.code, error.text
         finally:
             sampler.stop()
+            if self._scraper:
+                self._scraper.stop()
             for number, handler in previous.items():
                 signal.signal(number, handler)
         self._progress.end(status, status == Exit.VALID, code, text)
@@ -103,29 +102,32 @@ class Bench:
 
     def _measure(self, key: str, count_tokens: Any, sampler: Sampler) -> tuple[Exit, str, str]:
         where, requests = self._aim(key)
-        self._report("check", 0.0, sampler)
-        waiting = partial(self._while_waiting, "check", sampler)
+        self._reports.say("check")
+        asked = self.spec.server if self._first else ServerMetrics(scrape=False)
+        self._scraper = scraper = Scraper.start(asked, where, self.spec.target, requests.headers, self.out)
+        waiting = partial(self._while_waiting, "check")
         checked = check(
             Asker(where, self.spec.timeouts, waiting), requests, self.spec.salt, self._needs(), count_tokens
         )
         _refuse_too_short(checked)
         self._identity = identify(where, checked.requests.headers, secret=key, on_tick=waiting)[:2]
         if self.spec.load.search is None:
-            self._calibrate([plan.level for plan in fixed_stages(self.spec)], sampler)
-        self._read_idle(sampler)
+            self._calibrate(fixed_stages(self.spec))
+        self._read_idle()
         recorder = Recorder(RequestSpool(self.out / "requests.arrow"), checked.requests, count_tokens)
         try:
-            self._drive(where, checked, recorder, sampler)
+            self._drive(where, checked, recorder, scraper)
         finally:
             recorder.close()
-        self._report("summary", 1.0, sampler)
+        self._reports.say("summary", 1.0, at_once=True)
         sampler.stop()
-        return self._finish(where, checked, recorder, sampler)
+        scraper.stop()
+        return self._finish(where, checked, recorder, sampler, scraper)
 
-    def _while_waiting(self, phase: str, sampler: Sampler, now_ns: int) -> None:
+    def _while_waiting(self, phase: str, now_ns: int) -> None:
         if self._stop:
             raise Interrupted
-        self._report(phase, 0.0, sampler)
+        self._reports.say(phase)
 
     def _aim(self, key: str) -> tuple[Destination, Requests]:
         target = self.spec.target
@@ -143,32 +145,47 @@ class Bench:
         system = isinstance(source, Conversations | Agents) and source.system_tokens > 0
         return Needs(turns=self._material.chained, system=system)
 
-    def _calibrate(self, levels: list[float], sampler: Sampler) -> None:
-        """Once a level; not at all when it was not asked for."""
+    def _calibrate(self, plans: Sequence[StagePlan]) -> None:
+        """Once a level that this process has a share in; not at all when it was not asked for."""
         load, recording = self.spec.load, self._material.recording
-        missing = [level for level in dict.fromkeys(levels) if level not in self._calibrations]
-        if load.calibrate_s <= 0 or not missing:
+        own = {plan.level: plan.share.level(load.arrivals is Arrivals.CLOSED, plan.level) for plan in plans}
+        own = {level: part for level, part in own.items() if part > 0 and level not in self._calibrations}
+        if load.calibrate_s <= 0 or not own:
             return
-        arrivals, loads = load.arrivals, missing
+        arrivals, loads = load.arrivals, list(own.values())
         if arrivals is Arrivals.REPLAY and recording is not None:
-            arrivals, loads = Arrivals.CONSTANT, [speed * recording.per_s for speed in missing]
-        on_tick = partial(self._while_waiting, "calibrate", sampler)
+            arrivals, loads = Arrivals.CONSTANT, [speed * recording.per_s for speed in loads]
+        on_tick = partial(self._while_waiting, "calibrate")
         found = calibrate(arrivals, loads, load.calibrate_s, on_tick)
-        self._calibrations |= dict(zip(missing, found, strict=True))
+        self._calibrations |= dict(zip(own, found, strict=True))
 
-    def _read_idle(self, sampler: Sampler) -> None:
+    def _begin(self) -> int | None:
+        """When the next step begins, for all shards alike (CLOCK_MONOTONIC); None when the run was stopped."""
+
+        def still(step: int) -> bool:
+            self._reports.say_ready(step)
+            return not self._stop
+
+        begin_ns = self._gate.wait(still)
+        if begin_ns is None:
+            self._stop = self._stop or "interrupted"
+        return None if self._stop else begin_ns
+
+    def _read_idle(self) -> None:
         """Idle power with the server up and no traffic."""
-        if self.spec.power.source == "none" or self.spec.power.idle_s <= 0:
+        if not reads_idle(self.spec):
+            return
+        if self._begin() is None:
+            raise Interrupted
+        if not self._first:
             return
         start = monotonic_ns()
         while (monotonic_ns() - start) / 1e9 < self.spec.power.idle_s:
-            if self._stop:
-                raise Interrupted
-            self._report("idle", 0.0, sampler)
+            self._while_waiting("idle", monotonic_ns())
             time.sleep(0.1)
         self._idle_window = (start, monotonic_ns())
 
-    def _drive(self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler) -> None:
+    def _drive(self, where: Destination, checked: Checked, recorder: Recorder, scraper: Scraper) -> None:
         engine = self._engine = Engine(where, self.spec.timeouts, recorder.take)
         engine.resend = self.spec.budget.max_usd is None
         recorder.stop = engine.stop
@@ -176,19 +193,16 @@ class Bench:
             engine.stop(self._stop)
         try:
             while not engine.stop_reason and (plan := self._course.next()) is not None:
-                self._run_stage(plan, engine, checked, recorder, sampler)
+                stage = Stage(self.spec, plan, engine, recorder, checked.requests, self._work(plan, checked))
+                if self._run_stage(stage, recorder, scraper):
+                    self._keep(stage)
+            if not engine.stop_reason and self._begin() is not None:
+                scraper.mark()
         finally:
             engine.close()
             self._engine = None
 
-    def _run_stage(
-        self, plan: StagePlan, engine: Engine, checked: Checked, recorder: Recorder, sampler: Sampler
-    ) -> None:
-        try:
-            self._calibrate([plan.level], sampler)
-        except Interrupted:  # a search calibrates as it goes on: what it measured so far is kept
-            engine.stop("interrupted")
-            return
+    def _work(self, plan: StagePlan, checked: Checked) -> Work:
         context = Context(
             seed=self.spec.workload.seed,
             salt=f"{self.spec.salt}/stage{plan.index}",
@@ -200,73 +214,68 @@ class Bench:
             stages=self._course.total,
             warms_up=self.spec.load.warmup_s > 0,
         )
-        work = Work(self._material.begin(context), self._material.chained, self._material.recording)
-        stage = Stage(self.spec, plan, engine, recorder, checked.requests, work)
-        stage.run(partial(self._tick, stage, recorder, sampler))
-        client = stage.client(self._calibrations.get(plan.level))
+        return Work(self._material.begin(context), self._material.chained, self._material.recording)
+
+    def _run_stage(self, stage: Stage, recorder: Recorder, scraper: Scraper) -> bool:
+        """False when the run was stopped before the stage began."""
+        engine = stage.engine
+        on_tick = partial(self._tick, stage, recorder)
+        try:
+            self._calibrate([stage.plan])  # a search calibrates as it goes on
+        except Interrupted:
+            engine.stop("interrupted")
+            return False
+        stage.prepare(on_tick)
+        begin_ns = self._begin()
+        if begin_ns is None or engine.stop_reason:
+            engine.stop(engine.stop_reason or self._stop)
+            return False
+        scraper.mark()
+        stage.run(begin_ns, on_tick)
+        return True
+
+    def _keep(self, stage: Stage) -> None:
+        """A search goes on from what the stage found."""
+        client = stage.client(self._calibrations.get(stage.plan.level))
         self._stages.append((stage, client))
         if self.spec.load.search is not None:
             rows = read_spool(self.out / "requests.arrow", SCHEMA)
-            self._course.add(summarise_stage(rows, plan, self.spec, client=client))
+            self._course.add(summarise_stage(rows, stage.plan, self.spec, client=client))
 
-    def _tick(self, stage: Stage, recorder: Recorder, sampler: Sampler, now_ns: int) -> None:
+    def _tick(self, stage: Stage, recorder: Recorder, now_ns: int) -> None:
         stage.top_up()
-        if now_ns < self._next_report_ns:
+        if not self._reports.due(now_ns):
             return
         recorder.flush()
         elapsed_s = (now_ns - stage.begin_ns) / 1e9
         fraction = stage.fraction(now_ns)
         recent = sorted(recorder.recent_ttft_ms)
-        self._report(
+        in_flight = self._engine.in_flight if self._engine else 0
+        self._reports.say(
             stage.phase(now_ns),
             (stage.plan.index + fraction) / self._course.total,
-            sampler,
             stage=stage.plan.index,
             load=stage.plan.load,
             planned=stage.planned,
-            sent=recorder.finished + (self._engine.in_flight if self._engine else 0),
+            sent=recorder.finished + in_flight,
             ok=recorder.ok,
             failed=recorder.failed,
-            in_flight=self._engine.in_flight if self._engine else 0,
+            in_flight=in_flight,
             output_tokens_per_s=recorder.output_tokens / elapsed_s if elapsed_s > 0 else None,
             ttft_ms=recent[len(recent) // 2] if recent else None,
         )
 
-    def _report(self, phase: str, fraction: float, sampler: Sampler, **more: Any) -> None:
-        now = monotonic_ns()
-        if now < self._next_report_ns and phase != "summary":
-            return
-        self._next_report_ns = now + 1_000_000_000
-        elapsed_s = (now - self._began_ns) / 1e9
-        state = {
-            "t_s": elapsed_s,
-            "phase": phase,
-            "stage": 0,
-            "stages": self._course.total,
-            "load": None,
-            "planned": None,
-            "sent": 0,
-            "ok": 0,
-            "failed": 0,
-            "in_flight": 0,
-            "fraction": fraction,
-            "eta_s": elapsed_s * (1 - fraction) / fraction if fraction > 0.02 else None,
-            "output_tokens_per_s": None,
-            "ttft_ms": None,
-            "power_w": sampler.latest_power_w(),
-        }
-        self._progress.update(state | more)
-
     # results
 
     def _finish(
-        self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler
+        self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler, scraper: Scraper
     ) -> tuple[Exit, str, str]:
         rows = read_spool(self.out / "requests.arrow", SCHEMA)
         samples = read_spool(self.out / "power.arrow", POWER_SCHEMA)
-        summary = self._summarise(rows, samples, where, checked, sampler.describe())
+        server = ServerSide(read_spool(self.out / "server.arrow", SERVER_SCHEMA), scraper.describe())
+        summary = self._summarise(rows, samples, where, checked, sampler.describe(), server)
         self.summary = summary
-        failed_write = recorder.write_error or self._write(rows, samples, summary)
+        failed_write = recorder.write_error or self._write(rows, samples, server.samples, summary)
         if failed_write is not None:
             code, words = write_failure(failed_write, self.out, rows.num_rows)
             summary["valid"] = False
@@ -279,43 +288,42 @@ class Bench:
         return Exit.VALID, "", ""
 
     def _summarise(
-        self, rows: pa.Table, samples: pa.Table, where: Destination, checked: Checked, power: dict[str, Any]
+        self,
+        rows: pa.Table,
+        samples: pa.Table,
+        where: Destination,
+        checked: Checked,
+        power: dict[str, Any],
+        server: ServerSide,
     ) -> dict[str, Any]:
-        account = self.spec.account
         idle_w = mean_power_w(samples, *self._idle_window, description=power) if self._idle_window else None
-
-        def ledger_of(window: Window) -> Ledger | None:
-            if not power["devices"]:
-                return None
-            return window_ledger(
-                samples,
-                window.start_ns,
-                window.end_ns,
-                description=power,
-                pue=account.pue,
-                pue_source=account.pue_source,
-                idle_w=idle_w,
-            )
-
-        def energy_of(start_ns: int, end_ns: int) -> float | None:
-            mean_w = mean_power_w(samples, start_ns, end_ns, description=power)
-            return None if mean_w is None else mean_w * (end_ns - start_ns) / 1e9
-
+        power = {**power, "idle_w": idle_w, "idle_mark": power["mark"] if idle_w is not None else None}
+        ledger_of = ledgers(samples, power, self.spec.account)
         template_tokens = checked.fit.overhead_tokens if checked.fit.checked else None
         stages = [
             summarise_stage(
-                rows, stage.plan, self.spec, client=client, ledger_of=ledger_of, template_tokens=template_tokens
+                rows,
+                stage.plan,
+                self.spec,
+                client=client,
+                ledger_of=ledger_of,
+                server_of=server.of_stage,
+                template_tokens=template_tokens,
             )
             for stage, client in self._stages
         ]
-        attribution = add_medians(rows, stages, energy_of, idle_w)
+        attribution = add_medians(rows, stages, energies(samples, power), idle_w)
         engine, version = self._identity
         return summarise(
             rows,
             self.spec,
             stages,
             self._course.findings(),
-            workload={"sent": self._material.words, "lengths_from": checked.lengths_from},
+            workload={
+                "sent": self._material.words,
+                "lengths_from": checked.lengths_from,
+                "template_tokens": template_tokens,
+            },
             runner_version=__version__,
             clock=next((client.clock for _, client in self._stages), "user"),
             clock_anchor=self._anchor,
@@ -331,19 +339,23 @@ class Bench:
                 "omitted_fields": sorted(checked.requests.omit),
             },
             attribution=attribution,
-            power={**power, "idle_w": idle_w, "idle_mark": power["mark"] if idle_w is not None else None},
+            power=power,
+            server=server.account,
         )
 
-    def _write(self, rows: pa.Table, samples: pa.Table, summary: dict[str, Any]) -> OSError | None:
+    def _write(self, rows: pa.Table, samples: pa.Table, scraped: pa.Table, summary: dict[str, Any]) -> OSError | None:
         try:
-            write_parquet(rows, self.out / "requests.parquet")
-            write_parquet(samples, self.out / "power.parquet")
-            (self.out / "summary.json").write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
+            write_results(self.out, {"requests": rows, "power": samples, "server": scraped}, summary)
         except OSError as error:
             return error
-        for name in ("requests.arrow", "power.arrow"):
+        for name in ("requests.arrow", "power.arrow", "server.arrow"):
             (self.out / name).unlink(missing_ok=True)
         return None
+
+    @property
+    def _first(self) -> bool:
+        """Whether this process reads power and the server's metrics: of several, the first does."""
+        return self.spec.shard.index in (None, 0)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._stop = "interrupted"
@@ -354,6 +366,16 @@ class Bench:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft < hard:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def salted(spec: RunSpec) -> RunSpec:
+    """With a salt of its own where it has none: no two runs share a prompt."""
+    return spec if spec.salt else replace(spec, salt=secrets.token_hex(8))
+
+
+def reads_idle(spec: RunSpec) -> bool:
+    """Whether the run begins with a reading of idle power."""
+    return spec.power.source != "none" and spec.power.idle_s > 0
 
 
 def _refuse_too_short(checked: Checked) -> None:
@@ -370,16 +392,3 @@ def _refuse_too_short(checked: Checked) -> None:
             f"prompts of {longest} tokens cannot be sent: the chat template alone has "
             f"{fit.overhead_tokens:.0f} tokens; ask for at least {ceil(fit.overhead_tokens + fit.tokens_per_word)}",
         )
-
-
-def write_failure(error: OSError, out: Path, rows: int = 0) -> tuple[str, str]:
-    """(code, words) for results that could not be written."""
-    if error.errno == errno.ENOSPC:
-        code, what = "disk_full", "the disk is full"
-    else:
-        code, what = "write_error", f"writing failed ({error.strerror})"
-    kept = f"{rows} rows written before are kept" if rows else "nothing was measured"
-    return (
-        code,
-        f"{what} at {out}: the run was stopped and {kept}. Free space or choose another folder, then run again.",
-    )

@@ -7,12 +7,27 @@ from typing import Any
 
 import orjson
 
-from runners.bench import Bench, Exit, write_failure
+from runners.bench import Bench, salted
 from runners.bench_options import add_load, add_workload, load_of, numbers, workload_of
 from runners.budget import Budget
+from runners.crew import Crew
+from runners.exits import Exit
+from runners.lifeline import die_with
 from runners.load.report import table
 from runners.progress import BarProgress, JsonProgress
-from runners.spec import Account, Dialect, Power, RunSpec, Slo, SpecError, Target, Timeouts
+from runners.results import write_failure
+from runners.spec import (
+    Account,
+    Dialect,
+    Power,
+    RunSpec,
+    ServerMetrics,
+    Shard,
+    Slo,
+    SpecError,
+    Target,
+    Timeouts,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,12 +35,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the results; made if missing")
     parser.add_argument("--progress", choices=("bar", "json"), default="bar", help="for people or for programs")
     parser.add_argument("--verbose", action="store_true", help="print the notes on power in full below the results")
+    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # end when this process ends
     target = parser.add_argument_group("endpoint")
     target.add_argument("--url", help="such as http://gpu-1:8000 or https://api.example.com/v1")
     target.add_argument("--model", default="", help="model name as the server expects it")
     target.add_argument("--dialect", choices=list(Dialect), default=Dialect.OPENAI_CHAT.value,
                         help="the wire form that the endpoint speaks")  # fmt: skip
     target.add_argument("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
+    target.add_argument(
+        "--metrics-url", default="", metavar="URL", help="the server's metrics page (default: /metrics)"
+    )
+    target.add_argument("--no-metrics", action="store_true", help="do not read the server's metrics page")
     _add_wire(parser.add_argument_group("how requests go out"))
     add_load(parser)
     add_workload(parser)
@@ -131,6 +151,8 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         timeouts=Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout),
         power=Power(args.power, args.idle),
         account=Account(args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else ""),
+        server=ServerMetrics(not args.no_metrics, args.metrics_url),
+        shard=Shard(args.processes),
         budget=Budget(args.max_usd, *(args.usd_per_mtok or (None, None))),
     )
 
@@ -158,12 +180,16 @@ def _refuse_used(out: Path) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.parent:
+        die_with(args.parent)
     progress = JsonProgress() if args.progress == "json" else BarProgress()
     try:
         spec = spec_of(args)
         _refuse_used(args.out)
         args.out.mkdir(parents=True, exist_ok=True)
-        bench = Bench(spec, args.out, progress)
+        spec = salted(spec)
+        split = spec.shard.count > 1 and spec.shard.index is None
+        bench = Crew(spec, args.out, progress) if split else Bench(spec, args.out, progress)
         (args.out / "spec.json").write_bytes(orjson.dumps(bench.spec.to_json(), option=orjson.OPT_INDENT_2))
         status = bench.run()
     except (SpecError, ValueError) as error:

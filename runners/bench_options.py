@@ -51,6 +51,10 @@ def add_load(parser: argparse.ArgumentParser) -> None:
         help="seconds per level to measure this machine's own error beforehand (default %(default)s; 0: none)",
     )  # fmt: skip
     add(
+        "--processes", type=int, default=1, metavar="N",
+        help="load processes on this host that share the load, for more than one core can send (default 1)",
+    )  # fmt: skip
+    add(
         "--find", choices=list(Goal),
         help="slo: the highest load that meets --slo; saturation: where throughput stops rising. --concurrency or "
         "--rate then says where to start and, if given, the most to try",

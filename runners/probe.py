@@ -14,6 +14,9 @@ from runners.load.check import Asker, Checked, OnTick, Unusable, check, exchange
 from runners.load.dialects.base import words_of
 from runners.load.target import Requests, api_key, base_endpoint, destination
 from runners.load.transport import Destination
+from runners.server.engines import engine_of, keys_of
+from runners.server.exposition import ExpositionError
+from runners.server.metrics import BY_KEY
 from runners.spec import Dialect, SpecError, Target, Timeouts
 
 _PAGE_TIMEOUTS = Timeouts(connect_s=3.0, first_byte_s=3.0, idle_s=3.0, total_s=5.0)
@@ -173,10 +176,22 @@ def _look(result: dict[str, Any], asker: Asker, target: Target, key: str) -> Non
     fit = checked.fit
     words = f"{fit.overhead_tokens:.0f} tokens of template, {fit.tokens_per_word:.2f} per word"
     _add(result, "length", "counts prompt tokens", fit.checked, words if fit.checked else "no prompt tokens told")
-    metrics = fetch(where, "/metrics", sender.headers)
-    has_metrics = bool(metrics and metrics.status == 200 and "# TYPE" in metrics.text)
-    answered = f"/metrics answers {metrics.status}" if metrics else "no answer"
-    _add(result, "metrics", "has a metrics page", has_metrics, answered)
+    _add(result, "metrics", "tells its own metrics", *_metrics(where, sender.headers))
+
+
+def _metrics(where: Destination, headers: Sequence[str]) -> tuple[bool, str]:
+    """Whether a run will read the server's side too, and what of it."""
+    page = fetch(where, "/metrics", headers)
+    if page is None or page.status != 200:
+        return False, f"/metrics answers {page.status}" if page else "/metrics gives no answer"
+    engine = engine_of(page.text)
+    if engine is None:
+        return False, "/metrics answers, with no metrics that are known"
+    try:
+        offered = [BY_KEY[key].label.lower() for key in keys_of(engine.read(page.text))]
+    except ExpositionError as error:
+        return False, f"/metrics of {engine.engine}: {error}"
+    return True, f"/metrics of {engine.engine}: {', '.join(offered)}"
 
 
 def _add_generation(result: dict[str, Any], checked: Checked) -> None:

@@ -144,6 +144,22 @@ class Power:
 
 
 @dataclass(frozen=True)
+class Shard:
+    """How many processes carry the load together, and which of them this is; None: the one that starts the others."""
+
+    count: int = 1
+    index: int | None = None
+
+
+@dataclass(frozen=True)
+class ServerMetrics:
+    """The server's metrics page, read beside the load. ``url``: where it is when not at /metrics of the endpoint."""
+
+    scrape: bool = True
+    url: str = ""
+
+
+@dataclass(frozen=True)
 class Account:
     """What turns seconds and joules into money and facility energy; missing stays missing in every result."""
 
@@ -163,6 +179,8 @@ class RunSpec:
     power: Power = field(default_factory=Power)
     account: Account = field(default_factory=Account)
     budget: Budget = field(default_factory=Budget)
+    server: ServerMetrics = field(default_factory=ServerMetrics)
+    shard: Shard = field(default_factory=Shard)
     salt: str = ""
     version: int = SPEC_VERSION
 
@@ -232,6 +250,9 @@ def _check(spec: RunSpec) -> None:
         raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
         raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
+    _check_shard(spec)
+    if spec.server.url and not spec.server.url.startswith(("http://", "https://")):
+        raise SpecError("server.url: must start with http:// or https://")
     _check_budget(spec)
 
 
@@ -317,3 +338,19 @@ def _check_together(spec: RunSpec) -> None:
         raise SpecError("load.levels: a search takes where it starts and, if you like, the most that it tries: 1,256")
     if load.repeats > 1 or load.ramp_from is not None or load.arrivals is Arrivals.REPLAY:
         raise SpecError("load.search: a search has no repeats and no ramp, and cannot replay a trace")
+
+
+def _check_shard(spec: RunSpec) -> None:
+    shard, load = spec.shard, spec.load
+    if not 1 <= shard.count <= 256:
+        raise SpecError("shard.count: between 1 and 256 processes or load hosts")
+    if shard.index is not None and not 0 <= shard.index < shard.count:
+        raise SpecError(f"shard.index: from 0 to {shard.count - 1}, or leave it out for the whole")
+    if shard.count > load.max_in_flight:
+        raise SpecError(f"shard.count: more than load.max_in_flight ({load.max_in_flight}) can never all send")
+    if shard.count == 1:
+        return
+    if load.search or isinstance(spec.workload.source, Conversations | Agents):
+        raise SpecError("shard.count: 1 for a search, conversations and agents: what they send next hangs on answers")
+    if spec.budget.max_usd is not None:
+        raise SpecError("shard.count: 1 where the endpoint charges by the token, for each process asks beforehand")

@@ -24,6 +24,7 @@ from observatory.runs.spec import fingerprint, setup
 from runners.load.records import SCHEMA
 from runners.load.summary import summarise
 from runners.metrics import DEFINITIONS_VERSION
+from runners.server.summary import ServerSide
 from runners.spec import RunSpec
 from tests.simulation import (
     MONOTONIC_START_NS,
@@ -33,6 +34,8 @@ from tests.simulation import (
     power_rows,
     progress_series,
     request_rows,
+    server_facts,
+    server_rows,
     stage_summaries,
 )
 
@@ -179,13 +182,16 @@ def failed_run(of: Benchmark | None = None, plan: Plan | None = None) -> Run:
 
 def _keep(run: Run, plan: Plan, rows: pa.Table, windows: list[tuple[int, int]]) -> None:
     power = power_rows(plan, windows)
+    server = ServerSide(server_rows(plan, windows), server_facts(plan, windows))
     seconds = (windows[-1][1] - windows[0][0]) / NS
     run.started_at, run.ended_at = _START, _START + timedelta(seconds=seconds)
     run.definitions_version = DEFINITIONS_VERSION
-    run.summary = _summary(run, plan, stage_summaries(plan, RunSpec.from_json(run.spec), rows, power))
+    run.summary = _summary(run, plan, stage_summaries(plan, RunSpec.from_json(run.spec), rows, power, server))
+    run.summary["server"] = server.account
     run.valid = run.summary["valid"]
     run.progress_series = progress_series(plan, 1.0)
     run.requests_file.save(f"{run.pk}/requests.parquet", _parquet(rows), save=False)
+    run.server_file.save(f"{run.pk}/server.parquet", _parquet(server.samples), save=False)
     if plan.energy:
         run.power_file.save(f"{run.pk}/power.parquet", _parquet(power), save=False)
     run.save()

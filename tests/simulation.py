@@ -17,6 +17,8 @@ from runners.metrics import Mark
 from runners.power.devices import Device, Layer
 from runners.power.energy import mean_power_w, window_ledger
 from runners.power.samples import SCHEMA as POWER_SCHEMA
+from runners.server.samples import SCHEMA as SERVER_SCHEMA
+from runners.server.summary import ServerSide
 from runners.spec import Account, Load, RunSpec, Slo, Target, Workload
 
 NS = 1_000_000_000
@@ -164,7 +166,40 @@ def power_facts(plan: Plan) -> dict[str, Any]:
     }
 
 
-def stage_summaries(plan: Plan, spec: RunSpec, rows: pa.Table, power: pa.Table) -> list[dict[str, Any]]:
+def server_rows(plan: Plan, windows: Sequence[tuple[int, int]]) -> pa.Table:
+    """A reading a second and one on each side of each stage: a vLLM that counts just what was asked of it."""
+    per_stage = {"prompt_tokens": plan.input_tokens, "generated_tokens": plan.output_tokens, "cached_tokens": 0}
+    rows, served = [], 0.0
+    for (start, end), level in zip(windows, plan.levels, strict=True):
+        times = [start - NS // 100, *range(start + NS // 2, end, NS), end + NS // 100]
+        for t_ns in times:
+            inside = start <= t_ns <= end
+            done = served + (plan.requests - plan.failures) * min(1.0, max(0.0, (t_ns - start) / (end - start)))
+            found = {key: done * each for key, each in per_stage.items()}
+            found |= {"requests_running": level * inside, "requests_queued": 0.0, "kv_use": 0.04 * level * inside}
+            rows += [{"t_ns": t_ns, "metric": key, "labels": "", "value": value} for key, value in found.items()]
+        served += plan.requests - plan.failures
+    return pa.Table.from_pylist(rows, schema=SERVER_SCHEMA)
+
+
+def server_facts(plan: Plan, windows: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """What the scraper says of itself."""
+    marks = [windows[0][0] - NS // 100, *(end + NS // 100 for _, end in windows)]
+    return {
+        "engine": "vLLM",
+        "url": "http://127.0.0.1:8080/metrics",
+        "scrapes": 30,
+        "failed": 0,
+        "slowest_ms": 4.2,
+        "keys": ["requests_running", "requests_queued", "kv_use", "prompt_tokens", "cached_tokens", "generated_tokens"],
+        "notes": [],
+        "marks_ns": marks,
+    }
+
+
+def stage_summaries(
+    plan: Plan, spec: RunSpec, rows: pa.Table, power: pa.Table, server: ServerSide
+) -> list[dict[str, Any]]:
     """The stages as the instrument itself sums them up."""
     facts = power_facts(plan)
 
@@ -182,6 +217,7 @@ def stage_summaries(plan: Plan, spec: RunSpec, rows: pa.Table, power: pa.Table) 
             spec,
             client=Client(busy_share=busy[stage.level]),
             ledger_of=ledger if plan.energy else None,
+            server_of=server.of_stage,
         )
         for stage in fixed_stages(spec)
     ]

@@ -47,6 +47,7 @@ class BenchmarkIn(Input):
     requests: Count | None = None
     duration_s: Positive | None = None
     warmup_s: NotNegative = 0
+    load_hosts: Annotated[int, Field(ge=1, le=256, description="Bench workers that carry the load together")] = 1
     slo_ttft_ms: Positive | None = None
     slo_tpot_ms: Positive | None = None
     slo_e2e_ms: Positive | None = None
@@ -67,6 +68,7 @@ class BenchmarkOut(Schema):
     requests: int | None
     duration_s: float | None
     warmup_s: float
+    load_hosts: int
     slo_ttft_ms: float | None
     slo_tpot_ms: float | None
     slo_e2e_ms: float | None
@@ -115,4 +117,6 @@ def _save(item: Benchmark) -> None:
 def _fault_of(error: SpecError) -> Fault:
     """The specification names its own path, such as load.levels; the last part is our field's name."""
     path, separator, problem = str(error).partition(": ")
-    return Fault(field=path.rsplit(".", 1)[-1], problem=problem) if separator else Fault(field="", problem=path)
+    if not separator:
+        return Fault(field="", problem=path)
+    return Fault(field="load_hosts" if path == "shard.count" else path.rsplit(".", 1)[-1], problem=problem)

@@ -208,6 +208,12 @@ def power_rows(request: Request, key: PathKey, page: Query[Page]) -> Any:
     return _rows(get(visible_runs(), key), "power_file", page)
 
 
+@router.get("/{key}/server", response={200: RowsOut, **ERRORS, **NOT_FOUND})
+def server_rows(request: Request, key: PathKey, page: Query[Page]) -> Any:
+    """A row per series and reading of the server's own metrics page."""
+    return _rows(get(visible_runs(), key), "server_file", page)
+
+
 _PARQUET: dict[str, Any] = {
     "responses": {200: {"description": "Parquet", "content": {"application/vnd.apache.parquet": {}}}}
 }
@@ -233,6 +239,12 @@ def request_file(request: Request, key: PathKey) -> Any:
 def power_file(request: Request, key: PathKey) -> Any:
     """The stored file as it is."""
     return _file(get(visible_runs(), key), "power_file", "power")
+
+
+@router.get("/{key}/server.parquet", response={**ERRORS, **NOT_FOUND}, openapi_extra=_PARQUET)
+def server_file(request: Request, key: PathKey) -> Any:
+    """The stored file as it is."""
+    return _file(get(visible_runs(), key), "server_file", "server")
 
 
 def _rows(run: Run, name: str, page: Page) -> Any:
@@ -261,5 +273,6 @@ def _no_rows(run: Run) -> Problem:
         404,
         "no_rows",
         f"No such raw rows are kept for run {run.pk} ({run.status}).",
-        "Wait until the run has ended, or run it again; without a power source there are no power rows.",
+        "Wait until the run has ended, or run it again; without a power source there are no power rows, "
+        "and without a metrics page none of the server.",
     )

@@ -28,6 +28,7 @@ class Benchmark(models.Model):
     slo_tpot_ms = models.FloatField(null=True, blank=True)
     slo_e2e_ms = models.FloatField(null=True, blank=True)
     power_source = models.CharField(max_length=20, default="auto")
+    load_hosts = models.PositiveSmallIntegerField(default=1, help_text="Load hosts that carry the load together")
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -23,7 +23,7 @@ ARRIVALS = (
     ("constant", "Rate, evenly"),
 )
 #: Where a complaint of the specification belongs when its own name is not a field of the form.
-_FIELDS = {"load": "requests", "load.arrivals": "arrivals", "power.source": "power_source"}
+_FIELDS = {"load": "requests", "load.arrivals": "arrivals", "power.source": "power_source", "shard.count": "load_hosts"}
 
 
 class LevelsField(forms.CharField):
@@ -57,6 +57,14 @@ class BenchmarkForm(forms.ModelForm):  # type: ignore[type-arg]
         label="Kind",
         help_text="Concurrency keeps so many in flight; a rate sends whatever comes back (poisson or constant).",
     )
+    load_hosts = forms.IntegerField(
+        min_value=1,
+        max_value=256,
+        initial=1,
+        required=False,
+        label="Load hosts",
+        help_text="Bench workers that share the load, for more than one machine can send. 1 is enough for most.",
+    )
 
     class Meta:
         model = Benchmark
@@ -68,6 +76,7 @@ class BenchmarkForm(forms.ModelForm):  # type: ignore[type-arg]
             "duration_s",
             "requests",
             "warmup_s",
+            "load_hosts",
             "input_tokens",
             "output_tokens",
             "slo_ttft_ms",
@@ -97,7 +106,7 @@ class BenchmarkForm(forms.ModelForm):  # type: ignore[type-arg]
 
     groups = (
         ("What", ("name", "deployment")),
-        ("Load", ("arrivals", "levels", "duration_s", "requests", "warmup_s")),
+        ("Load", ("arrivals", "levels", "duration_s", "requests", "warmup_s", "load_hosts")),
         ("Workload", ("input_tokens", "output_tokens", "seed")),
         ("Bounds for goodput (leave empty for none)", ("slo_ttft_ms", "slo_tpot_ms", "slo_e2e_ms")),
         ("Energy", ("power_source",)),
@@ -106,6 +115,9 @@ class BenchmarkForm(forms.ModelForm):  # type: ignore[type-arg]
     def fieldsets(self) -> list[tuple[str, list[forms.BoundField]]]:
         """(legend, fields) in the order in which the page shows them."""
         return [(legend, [self[name] for name in names]) for legend, names in self.groups]
+
+    def clean_load_hosts(self) -> int:
+        return int(self.cleaned_data["load_hosts"] or 1)
 
     def _post_clean(self) -> None:
         super()._post_clean()  # type: ignore[misc]

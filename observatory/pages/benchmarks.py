@@ -37,6 +37,7 @@ COLUMNS = {
     "duration_s": "duration_s",
     "requests": "requests",
     "warmup_s": "warmup_s",
+    "load_hosts": "load_hosts",
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
     "seed": "seed",

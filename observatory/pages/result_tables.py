@@ -161,16 +161,38 @@ class ClientRow:
 
 
 def clients(results: RunResults) -> list[ClientRow]:
-    """A row a stage whose load generator was watched."""
-    kept = {stage["index"]: stage.get("client") for stage in (results.run.summary or {}).get("stages", [])}
+    """A row a stage whose load generator was watched, then one for each load process where there were several."""
+    summary: Mapping[str, Any] = results.run.summary or {}
+    kept = {stage["index"]: stage for stage in summary.get("stages", [])}
+    hosts = {shard["index"]: shard["host"] for shard in summary.get("shards") or []}
     rows = []
     for stage in results.stages:
-        client = kept.get(stage.index)
-        if client:
-            found = client.get("calibration") or {}
-            errors = (found.get("ttft_error_ms") or {}, found.get("event_error_ms") or {})
-            rows.append(ClientRow(stage.label, client, *errors))
+        told = kept.get(stage.index, {})
+        rows += _client_rows(stage.label, told.get("client"))
+        for shard in told.get("shards") or []:
+            verdict = "" if shard["verdict"] == "ok" else f" ({shard['verdict']})"
+            label = f"{stage.label}, {shard['index']} on {hosts.get(shard['index'], '')}{verdict}"
+            rows += _client_rows(label, shard["client"])
     return rows
+
+
+def _client_rows(label: str, client: Mapping[str, Any] | None) -> list[ClientRow]:
+    if not client:
+        return []
+    found = client.get("calibration") or {}
+    return [ClientRow(label, client, found.get("ttft_error_ms") or {}, found.get("event_error_ms") or {})]
+
+
+def _load_hosts(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Each load process with its clock against the first one's, where there were several."""
+    return {
+        f"{shard['index']} on {shard['host']}": (
+            (f"clock {shard['offset_ns'] / 1e6:+.3f} ± {shard['bound_ns'] / 1e6:.3f} ms" if shard["bound_ns"] else "")
+            + (f" {shard['fault']['text']}" if shard["fault"] else "")
+        ).strip()
+        or "came to its end"
+        for shard in summary.get("shards") or []
+    }
 
 
 def setup(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -183,6 +205,7 @@ def setup(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
         ("What was asked", spec),
         ("Deployment, as it was", run.setup),
         ("Load machine", summary.get("environment") or {}),
+        ("Load processes", _load_hosts(summary)),
         ("Instrument", {name: summary.get(name) for name in ("runner_version", "definitions_version", "clock")}),
         ("Power", {name: power.get(name) for name in ("source", "mark", "idle_w", "idle_mark")}),
         ("Run", {"trigger": run.trigger, "worker": run.lease_owner, "spec_sha256": run.spec_sha256}),

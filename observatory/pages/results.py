@@ -142,6 +142,15 @@ class RunResults:
         return read_rows(self.run.power_file)
 
     @cached_property
+    def server(self) -> pa.Table | None:
+        return read_rows(self.run.server_file)
+
+    def server_account(self, stage: StageResults) -> Mapping[str, Any] | None:
+        """What the server said of itself during a stage (docs/server-metrics.md)."""
+        stages = self.summary.get("stages") or []
+        return next((item.get("server") for item in stages if item["index"] == stage.index), None)
+
+    @cached_property
     def stages(self) -> list[StageResults]:
         stored = self.run.stages.prefetch_related("measurements").order_by("index")
         return [StageResults(stage, self.rows) for stage in stored]

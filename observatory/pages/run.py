@@ -11,7 +11,16 @@ from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase, H
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from observatory.pages import account_charts, charts, request_rows, result_tables, run_carbon, run_cost, run_roofline
+from observatory.pages import (
+    account_charts,
+    charts,
+    request_rows,
+    result_tables,
+    run_carbon,
+    run_cost,
+    run_roofline,
+    server,
+)
 from observatory.pages.access import Request
 from observatory.pages.commands import bench_command
 from observatory.pages.launch import start
@@ -26,12 +35,13 @@ from runners.metrics import BY_KEY
 from runners.spec import SpecError
 
 TABS = ("latency", "timeline", "energy", "cost", "server", "requests", "setup")
-CHARTS = ("load", "ecdf", "percentiles", "timeline", "energy", "carbon", "cost", "live")
+CHARTS = ("load", "ecdf", "percentiles", "timeline", "server", "energy", "carbon", "cost", "live")
 LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
 LATENCY_LABELS = tuple((key, BY_KEY[key].label) for key in LATENCIES)
 PHASES = {
     "check": "Checking the endpoint.",
     "calibrate": "Calibrating the load generator.",
+    "wait": "Waiting until all load hosts are ready.",
     "idle": "Reading idle power.",
     "warmup": "Warming up.",
     "measure": "Measuring.",
@@ -127,7 +137,8 @@ def _tab(request: Request, results: RunResults, stage: StageResults | None, tab:
         carbon = run_carbon.context(results, stage)
         return {"ledger": stage.stage.energy, "energy": result_tables.energy(results, stage)} | carbon
     if tab == "server":
-        return {"rooflines": [run_roofline.roofline(results.run, item) for item in results.stages]}
+        rooflines = [run_roofline.roofline(results.run, item) for item in results.stages]
+        return {"server": server.account(results, stage), "rooflines": rooflines}
     return run_cost.context(results, stage, request.GET) if tab == "cost" else {}
 
 
@@ -183,6 +194,8 @@ def _chart(results: RunResults, name: str, query: Mapping[str, str]) -> charts.C
         if results.rows is None or index is None:
             return None
         return request_timeline(results.rows, index, results.power, results.devices, results.modelled_devices)
+    if name == "server":
+        return server.strips(results, stage) if stage else None
     if name == "energy":
         return account_charts.ledger_bars(stage.stage.energy) if stage and stage.stage.energy else None
     if name == "carbon":
@@ -214,10 +227,10 @@ def _stage_href(run: Run, stage: StageResults) -> str:
 
 @login_required
 def raw_file(request: Request, pk: int, name: str) -> FileResponse:
-    """requests.parquet or power.parquet as it was stored."""
+    """requests.parquet, power.parquet or server.parquet as it was stored."""
     found = _run(pk)
-    file = found.requests_file if name == "requests" else found.power_file
-    if not file.name or not file.storage.exists(file.name):
+    file = {"requests": found.requests_file, "power": found.power_file, "server": found.server_file}.get(name)
+    if file is None or not file.name or not file.storage.exists(file.name):
         raise Http404(f"Run {pk} keeps no {name} rows.")
     return FileResponse(file.open("rb"), as_attachment=True, filename=f"run-{pk}-{name}.parquet")
 

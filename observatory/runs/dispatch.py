@@ -9,13 +9,16 @@ from kombu.exceptions import OperationalError
 
 from observatory.celery import app
 from observatory.runs import ingest, states
-from observatory.runs.models import Run
+from observatory.runs.models import Run, Shard
 
 TASK = "observatory.tasks.run_benchmark"
+SHARD_TASK = "observatory.tasks.run_shard"
 #: A message that led to nothing for so long is taken for lost.
 LOST_AFTER = timedelta(seconds=60)
 #: So often the rows of a lost run are read; then it ends without them.
 SALVAGE_TRIES = 3
+
+_CLAIMING = ("status", "endpoint_id", "accelerator_group", "gathering", "load_hosts")
 
 logger = logging.getLogger(__name__)
 
@@ -34,15 +37,24 @@ def publish(run: Run) -> bool:
     return True
 
 
+def call(shard: Shard) -> None:
+    """Asks for one more load host. A broker that cannot be reached is asked again by the caller."""
+    try:
+        with app.connection_for_write() as connection:
+            app.send_task(SHARD_TASK, args=[shard.pk], connection=connection)
+    except (OperationalError, OSError) as error:
+        logger.warning("run %s waits for a load host: no broker (%s)", shard.run_id, type(error).__name__)
+
+
 def sweep() -> None:
     """Wakes a worker for the oldest run of each free endpoint that has no message under way."""
     taken: set[tuple[str, object]] = set()
-    for run in Run.objects.filter(status=Run.Status.RUNNING).only("endpoint_id", "accelerator_group"):
+    for run in Run.objects.filter(status=Run.Status.RUNNING).only(*_CLAIMING):
         taken |= _claims(run)
     unheard = Q(dispatched_at__isnull=True) | Q(dispatched_at__lt=Now() - LOST_AFTER)
     waiting = Run.objects.filter(status=Run.Status.QUEUED)
     due = set(waiting.filter(unheard).values_list("pk", flat=True))
-    for run in waiting.order_by("pk").only("endpoint_id", "accelerator_group"):
+    for run in waiting.order_by("pk").only(*_CLAIMING):
         if not taken.isdisjoint(_claims(run)):
             continue
         taken |= _claims(run)
@@ -51,9 +63,13 @@ def sweep() -> None:
 
 
 def _claims(run: Run) -> set[tuple[str, object]]:
-    """What a run has to itself while it measures."""
-    group = {("group", run.accelerator_group)} if run.accelerator_group else set()
-    return {("endpoint", run.endpoint_id), *group}
+    """What a run has to itself while it measures, or must have to begin."""
+    claims: set[tuple[str, object]] = {("endpoint", run.endpoint_id)}
+    if run.accelerator_group:
+        claims.add(("group", run.accelerator_group))
+    if run.gathering or (run.status == Run.Status.QUEUED and run.load_hosts > 1):
+        claims.add(("load hosts", "gathering"))
+    return claims
 
 
 def reap() -> None:

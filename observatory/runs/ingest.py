@@ -14,7 +14,7 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from observatory.runs import money, plain, spool, states
+from observatory.runs import merging, money, plain, spool, states
 from observatory.runs.models import Measurement, Run, Stage
 from runners.load.judgement import reason
 from runners.load.records import read_spool, write_parquet
@@ -43,22 +43,23 @@ class Results:
     summary: dict[str, Any] | None = None
     requests_file: str = ""
     power_file: str = ""
+    server_file: str = ""
     fault: str = ""
     settled_usd: Decimal | None = None
 
 
 def collect(run: Run, directory: Path, secret: str = "") -> Results:
     """Puts the raw rows in ``directory`` into storage and reads the summary, or makes one of the partial rows."""
-    requests = _table(directory, "requests")
-    power = _table(directory, "power")
+    requests, power, server = (raw_table(directory, name) for name in ("requests", "power", "server"))
     summary = _summary(run, directory, requests, secret)
     settled = money.settled(run, requests)
     try:
         return Results(
             summary,
             settled_usd=settled,
-            requests_file=_store(run, requests, "requests.parquet", secret),
-            power_file=_store(run, power, "power.parquet", secret),
+            requests_file=store(spool.folder(run), requests, "requests.parquet", secret),
+            power_file=store(spool.folder(run), power, "power.parquet", secret),
+            server_file=store(spool.folder(run), server, "server.parquet", secret),
         )
     except Exception as error:  # each kind of storage has errors of its own
         logger.exception("run %s: the raw rows could not be stored", run.pk)
@@ -69,7 +70,7 @@ def _why(error: Exception) -> str:
     return (isinstance(error, OSError) and error.strerror) or type(error).__name__
 
 
-def _table(directory: Path, name: str) -> pa.Table | None:
+def raw_table(directory: Path, name: str) -> pa.Table | None:
     """The finished Parquet file, else every whole batch of the spool, else None."""
     parquet, arrow = directory / f"{name}.parquet", directory / f"{name}.arrow"
     if parquet.exists():
@@ -108,19 +109,20 @@ def _partial_summary(run: Run, requests: pa.Table, secret: str) -> dict[str, Any
     return kept
 
 
-def _store(run: Run, table: pa.Table | None, name: str, secret: str) -> str:
+def store(folder: str, table: pa.Table | None, name: str, secret: str) -> str:
+    """Puts rows into storage without the secret; the name that they got there, empty without rows. Raises OSError."""
     if table is None or not table.num_rows:
         return ""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / name
         write_parquet(plain.masked_table(table, secret), path)
         with path.open("rb") as file:
-            return default_storage.save(f"{spool.folder(run)}/{name}", File(file))
+            return default_storage.save(f"{folder}/{name}", File(file))
 
 
 def discard(results: Results) -> None:
     """Takes back from storage what ``collect`` put there."""
-    for name in filter(None, (results.requests_file, results.power_file)):
+    for name in filter(None, (results.requests_file, results.power_file, results.server_file)):
         default_storage.delete(name)
 
 
@@ -143,6 +145,7 @@ def close(run: Run, ending: Ending, results: Results, end: Callable[..., bool] =
             definitions_version=summary.get("definitions_version"),
             requests_file=results.requests_file,
             power_file=results.power_file,
+            server_file=results.server_file,
             settled_usd=results.settled_usd,
         )
         if ended:
@@ -217,12 +220,19 @@ _SILENT = "The worker fell silent while it measured."
 _START_ANEW = "nothing was sent again. Check the load host, then start a new run."
 
 
+def _stored(run: Run, directory: Path, ending: Ending) -> Path:
+    """Brings the rows in storage, of all load hosts, into a folder beneath ``directory``."""
+    own = directory / "0"
+    own.mkdir()
+    spool.fetch(run, own)
+    return own if run.load_hosts == 1 else merging.merged(run, directory, reason(ending.code, ending.text))
+
+
 def salvage(run: Run) -> bool:
     """Ends a run whose worker vanished as lost, with the rows that had reached storage."""
     ending = Ending(Run.Status.LOST, "worker_lost", f"{_SILENT} What it had stored is kept; {_START_ANEW}")
     with tempfile.TemporaryDirectory() as directory:
-        spool.fetch(run, Path(directory))
-        results = collect(run, Path(directory))
+        results = collect(run, _stored(run, Path(directory), ending))
     return close(run, ending, results, end=states.lose)
 
 

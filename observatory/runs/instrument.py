@@ -6,6 +6,7 @@ import selectors
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, cast
@@ -14,6 +15,7 @@ from django.conf import settings
 
 from observatory.runs.processes import kill_group, spawn
 from observatory.runs.spec import API_KEY_VARIABLE
+from runners.gate import message
 
 #: The application's own secrets, which the instrument has no use for.
 _NOT_FOR_CHILDREN = ("SECRET_KEY", "SECRET_KEY_FALLBACKS", "FIELD_KEYS", "DATABASE_URL", "REDIS_URL")
@@ -39,6 +41,7 @@ class Instrument:
             command(spec, out),
             env=_environment(api_key),
             cwd=str(settings.BASE_DIR),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             death_signal=signal.SIGKILL,
@@ -98,6 +101,13 @@ class Instrument:
         else:
             self.progress = said
 
+    def begin(self, begin_ns: int) -> None:
+        """Tells a shard when its next step begins; one that has ended does not hear it."""
+        assert self._process.stdin  # noqa: S101
+        with suppress(OSError):
+            self._process.stdin.write(message(begin_ns))
+            self._process.stdin.flush()
+
     def stop(self, grace_s: float) -> None:
         """Asks it to put down what it has and end; after ``grace_s`` kills what is left of it."""
         self._process.terminate()
@@ -114,6 +124,7 @@ class Instrument:
     ) -> None:
         self.stop(_STOPPED_GRACE_S if error else 0)
         self._selector.close()
-        for stream in (self._process.stdout, self._process.stderr):
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream:
-                stream.close()
+                with suppress(OSError):
+                    stream.close()

@@ -5,49 +5,50 @@ import logging
 import os
 import shutil
 import socket
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.db import InterfaceError, OperationalError, connection
+from django.db import connection
 
-from observatory.runs import dispatch, ingest, plain, spool, states
+from observatory.runs import clocks, dispatch, ingest, merging, plain, shards, spool, states, work
+from observatory.runs.crew import Crew
+from observatory.runs.follow import follow
 from observatory.runs.ingest import Ending
 from observatory.runs.instrument import Instrument
+from observatory.runs.joined import measuring
 from observatory.runs.models import Run
-from observatory.runs.watch import Verdict, Watch
+from observatory.runs.patience import patiently
+from observatory.runs.watch import Watch
+from runners.load.judgement import reason
 
 logger = logging.getLogger(__name__)
 
-_POLL_S = 0.2
-#: A lost run has no claim on its endpoint any more: sending must stop within this.
-_LOST_GRACE_S = 2.0
 #: How long the results of a measured run wait for a database that is away, and those of a stopped worker.
 _PATIENCE_S = 1800.0
 _STOPPED_PATIENCE_S = 5.0
-_MOVED = Ending(
-    Run.Status.FAILED,
-    "endpoint_changed",
-    "The endpoint has changed since the run was queued: start it again. Nothing was sent.",
-)
 
 
 def execute(run_id: int) -> None:
     """Runs a queued run to its end; does nothing when it is not queued or its endpoint is busy."""
-    clear_work()
+    work.clear()
     run = states.claim(run_id, f"{socket.gethostname()}:{os.getpid()}")
     if run is None:
         return
-    directory = _work() / f"{run.pk}-{run.epoch}"
+    directory = work.folder(run)
     secret = ""
     try:
         secret = run.endpoint.api_key
         connection.close()  # nothing needs it until the run has ended
         directory.mkdir(parents=True, mode=0o700)
-        _measure_and_store(run, directory, secret)
-    except (OSError, ImproperlyConfigured) as error:
+        if work.moved(run):
+            _store(run, work.MOVED, directory, secret, _PATIENCE_S)
+        elif run.load_hosts == 1:
+            _measure_and_store(run, directory, secret)
+        else:
+            _measure_together(run, directory, secret)
+    except (OSError, ImproperlyConfigured, clocks.ClockError) as error:
         logger.exception("run %s could not be carried out", run.pk)
         _store(run, _host_fault(error), directory, secret, _PATIENCE_S)
     except BaseException:
@@ -64,99 +65,26 @@ def execute(run_id: int) -> None:
     dispatch.sweep()
 
 
-def _work() -> Path:
-    return Path(settings.VAR_DIR) / "work"
-
-
-def clear_work() -> None:
-    """Removes the folders that killed workers of this host left behind: those of runs that run no more."""
-    running = Run.objects.filter(status=Run.Status.RUNNING).values_list("pk", "epoch")
-    kept = {f"{pk}-{epoch}" for pk, epoch in running}
-    for left in _work().glob("*-*"):
-        if left.name not in kept:
-            logger.warning("%s is removed: its worker was killed, and its run has ended", left)
-            shutil.rmtree(left, ignore_errors=True)
-
-
 def _measure_and_store(run: Run, directory: Path, secret: str) -> None:
-    if run.spec["target"]["url"] != run.endpoint.url:  # the key is for the new address and must not reach the old one
-        _store(run, _MOVED, directory, secret, _PATIENCE_S)
-        return
     spec = directory / "spec.json"
     spec.write_text(json.dumps(run.spec, allow_nan=False))
     copier = spool.Copier(run, directory, secret)
-    with Instrument(spec, directory, secret) as instrument, Watch(run, instrument, copier, secret) as watch:
-        verdict = _follow(run, instrument, watch)
-        ending = _ending(instrument, verdict)
-        if ending:
-            _store(run, ending, directory, secret, _PATIENCE_S)
+    renew = partial(states.renew, run)
+    with Instrument(spec, directory, secret) as instrument, Watch(instrument, copier, secret, renew) as watch:
+        _store(run, follow(run, instrument, watch), directory, secret, _PATIENCE_S)
 
 
-def _follow(run: Run, instrument: Instrument, watch: Watch) -> Verdict | None:
-    """Waits for the instrument's end. A verdict says that it was stopped for it; None that it was stopped as hung."""
-    while instrument.listen(_POLL_S):
-        verdict = watch.verdict
-        if verdict is Verdict.LOST:
-            instrument.stop(_LOST_GRACE_S)
-            return verdict
-        if verdict is Verdict.CANCEL:
-            instrument.stop(settings.RUN_STOP_GRACE_S)
-            return verdict
-        if time.monotonic() - instrument.heard_at > _silence_s(run, instrument):
-            instrument.stop(_LOST_GRACE_S)
-            return None
-    return Verdict.GO_ON
-
-
-def _silence_s(run: Run, instrument: Instrument) -> float:
-    """How long it may say nothing; while it checks the endpoint, as long as one request may take besides."""
-    if instrument.progress.get("phase", "check") != "check":
-        return float(settings.RUN_SILENCE_S)
-    timeouts = run.spec["timeouts"]
-    return float(settings.RUN_SILENCE_S + timeouts["connect_s"] + timeouts["total_s"])
-
-
-def _ending(instrument: Instrument, verdict: Verdict | None) -> Ending:
-    if verdict is None:
-        return Ending(
-            Run.Status.FAILED,
-            "instrument_silent",
-            f"The instrument said nothing for {settings.RUN_SILENCE_S:g} seconds and was stopped. "
-            "What it had measured is kept.",
-        )
-    if verdict is Verdict.LOST:
-        return Ending(
-            Run.Status.LOST,
-            "lease_lost",
-            f"The worker could not reach the database for {settings.RUN_LEASE_S:g} seconds and stopped sending. "
-            "What it had measured is kept.",
-        )
-    if verdict is Verdict.CANCEL:
-        return Ending(Run.Status.CANCELLED, "cancelled", "Cancelled; what was measured until then is kept.")
-    return _own_end(instrument)
-
-
-def _own_end(instrument: Instrument) -> Ending:
-    """The instrument's own word on how it ended; its exit status when it left none."""
-    said = instrument.end or {}
-    code, text = str(said.get("code") or ""), str(said.get("text") or "")
-    match instrument.exit_status:
-        case 0 | 4 if code in ("", "invalid"):
-            return Ending(Run.Status.FINISHED)  # the summary says why
-        case 4:
-            return Ending(Run.Status.FINISHED, code, text)
-        case 130:
-            return Ending(Run.Status.LOST, "interrupted", text or "Something stopped the instrument from outside.")
-        case 2 | 3 if said:
-            return Ending(Run.Status.FAILED, code, text)
-        case status:
-            tail = instrument.stderr_tail
-            how = f"by signal {-status}" if status and status < 0 else f"with status {status}"
-            return Ending(
-                Run.Status.FAILED,
-                "instrument_crashed",
-                f"The instrument ended {how}. What it had measured is kept." + (f"\n{tail}" if tail else ""),
-            )
+def _measure_together(run: Run, directory: Path, secret: str) -> None:
+    """As the first of several load hosts, and the one that brings all of them together."""
+    first = shards.create(run, run.lease_owner)
+    shards.set_clock(first, clocks.compare())
+    own = directory / "0"
+    own.mkdir()
+    crew = Crew(run)
+    with measuring(first, own, secret, crew.renew) as (instrument, watch, relay):
+        ending = follow(run, instrument, watch, lambda: relay.step() or crew.step())
+        crew.close(ending)
+        _store(run, crew.judged(ending), directory, secret, _PATIENCE_S)
 
 
 def _host_fault(error: Exception) -> Ending:
@@ -168,24 +96,17 @@ def _host_fault(error: Exception) -> Ending:
     )
 
 
+def _fault(ending: Ending) -> dict[str, str] | None:
+    return None if ending.status is Run.Status.FINISHED else reason(ending.code, ending.text)
+
+
 def _store(run: Run, ending: Ending, directory: Path, secret: str, patience_s: float) -> None:
     """Ends the run with what lies in ``directory``, and waits for a database that is away."""
+    if run.load_hosts > 1:
+        directory = merging.merged(run, directory, _fault(ending))
     results = ingest.collect(run, directory, secret)
     if ending.status is Run.Status.FINISHED and results.summary is None:
         ending = Ending(Run.Status.FAILED, ending.code or "no_summary", ending.text or "It left no summary.")
     ending = Ending(ending.status, ending.code, plain.text(ending.text, secret))
-    if not _patiently(lambda: ingest.close(run, ending, results), patience_s):
+    if not patiently(lambda: ingest.close(run, ending, results), patience_s):
         logger.warning("run %s was no longer this worker's to end", run.pk)
-
-
-def _patiently(act: Callable[[], bool], patience_s: float) -> bool:
-    """``act()``, again and again while the database is away."""
-    deadline = time.monotonic() + patience_s
-    while True:
-        try:
-            return act()
-        except (OperationalError, InterfaceError):
-            connection.close()
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(1)

@@ -42,6 +42,8 @@ class Run(models.Model):
     spec_sha256 = models.CharField(max_length=64)
     setup = models.JSONField(default=dict, help_text="The deployment as it was when the run was queued")
 
+    load_hosts = models.PositiveSmallIntegerField(default=1)
+    gathering = models.BooleanField(default=False, help_text="It waits for its other load hosts to join")
     epoch = models.PositiveIntegerField(default=0)
     lease_owner = models.CharField(max_length=200, blank=True)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
@@ -63,6 +65,7 @@ class Run(models.Model):
     definitions_version = models.PositiveIntegerField(null=True, blank=True)
     requests_file = models.FileField(upload_to="runs", blank=True, max_length=300)
     power_file = models.FileField(upload_to="runs", blank=True, max_length=300)
+    server_file = models.FileField(upload_to="runs", blank=True, max_length=300)
     tags = models.JSONField(default=list)
     reserved_usd = models.DecimalField(
         max_digits=24, decimal_places=12, null=True, blank=True, help_text="Most that it may cost at a paid endpoint"
@@ -83,6 +86,9 @@ class Run(models.Model):
                 condition=Q(status="running") & ~Q(accelerator_group=""),
                 name="one_running_run_per_accelerator_group",
             ),
+            models.UniqueConstraint(
+                fields=("gathering",), condition=Q(gathering=True), name="one_run_gathers_load_hosts_at_a_time"
+            ),
         )
 
     def __str__(self) -> str:
@@ -94,6 +100,53 @@ class Run(models.Model):
     @property
     def ended(self) -> bool:
         return self.status not in (self.Status.QUEUED, self.Status.RUNNING)
+
+
+class Shard(models.Model):
+    """The part of a running run that one load host carries; the first is that of the run's own worker.
+
+    waiting -> measuring -> ended | lost. Times in nanoseconds: ``begin_ns`` on the shard's own CLOCK_MONOTONIC.
+    """
+
+    class Status(models.TextChoices):
+        WAITING = "waiting"
+        MEASURING = "measuring"
+        ENDED = "ended"
+        LOST = "lost"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="shards")
+    index = models.PositiveIntegerField()
+    epoch = models.PositiveIntegerField()
+    status = models.CharField(max_length=20, choices=Status, default=Status.WAITING)
+    owner = models.CharField(max_length=200, blank=True)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    dispatched_at = models.DateTimeField(null=True, blank=True)
+    stop = models.BooleanField(default=False)
+    progress = models.JSONField(default=dict)
+
+    clock_offset_ns = models.BigIntegerField(null=True, blank=True, help_text="Broker's time less its CLOCK_MONOTONIC")
+    clock_bound_ns = models.BigIntegerField(null=True, blank=True)
+    clock_drift_ns = models.BigIntegerField(null=True, blank=True, help_text="How much the offset changed by the end")
+    ready_step = models.IntegerField(default=-1)
+    begin_step = models.IntegerField(default=-1)
+    begin_ns = models.BigIntegerField(null=True, blank=True)
+
+    ending = models.CharField(max_length=20, blank=True, choices=Run.Status)
+    code = models.CharField(max_length=60, blank=True)
+    text = models.TextField(blank=True)
+    summary = models.JSONField(null=True, blank=True)
+    requests_file = models.FileField(upload_to="runs", blank=True, max_length=300)
+
+    class Meta:
+        ordering = ("run", "index")
+        constraints = (models.UniqueConstraint(fields=("run", "index"), name="shard_once_per_run"),)
+
+    def __str__(self) -> str:
+        return f"Shard {self.index} of run {self.run_id}"
+
+    @property
+    def host(self) -> str:
+        return self.owner.rpartition(":")[0]
 
 
 class Stage(models.Model):

@@ -18,11 +18,12 @@ def spawn(
     *,
     env: dict[str, str],
     cwd: str,
+    stdin: int = subprocess.DEVNULL,
     stdout: int | IO[Any],
     stderr: int | IO[Any],
     death_signal: signal.Signals,
 ) -> subprocess.Popen[bytes]:
-    """Starts ``argv`` in a session of its own, without input. Call it from the main thread: on Linux the child gets
+    """Starts ``argv`` in a session of its own. Call it from the main thread: on Linux the child gets
     ``death_signal`` when the calling thread ends, kill -9 included.
     """
     parent = os.getpid()
@@ -37,7 +38,7 @@ def spawn(
         argv,
         env=env,
         cwd=cwd,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=stdout,
         stderr=stderr,
         start_new_session=True,

@@ -45,6 +45,7 @@ def build(benchmark: Benchmark) -> RunSpec:
             },
             "power": {"source": benchmark.power_source},
             "account": _account(deployment),
+            "shard": {"count": benchmark.load_hosts},
             "budget": money.budget(
                 endpoint,
                 stages=len(benchmark.levels),

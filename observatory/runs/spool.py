@@ -10,21 +10,21 @@ from django.core.files.storage import default_storage
 from observatory.runs.models import Run
 from observatory.runs.plain import masked_bytes
 
-NAMES = ("requests.arrow", "power.arrow")
+NAMES = ("requests.arrow", "power.arrow", "server.arrow")
 
 logger = logging.getLogger(__name__)
 
 
-def folder(run: Run) -> str:
-    """Where in storage the files of this try lie."""
-    return f"runs/{run.pk}/{run.epoch}"
+def folder(run: Run, shard: int = 0) -> str:
+    """Where in storage the files of this try lie; those of other load hosts are in folders of their own beneath."""
+    return f"runs/{run.pk}/{run.epoch}" + (f"/shard-{shard}" if shard else "")
 
 
 class Copier:
     """Copies newly appended bytes of the spools in ``directory``, with the secret masked."""
 
-    def __init__(self, run: Run, directory: Path, secret: str) -> None:
-        self._folder = folder(run)
+    def __init__(self, run: Run, directory: Path, secret: str, shard: int = 0) -> None:
+        self._folder = folder(run, shard)
         self._directory = directory
         self._secret = secret
         self._copied = dict.fromkeys(NAMES, 0)
@@ -61,20 +61,24 @@ def _put(name: str, data: bytes) -> None:
         raise FileExistsError(f"the storage keeps {name} from being replaced")
 
 
-def _parts(run: Run, name: str) -> list[tuple[int, str]]:
-    """(first byte, name in storage) of each part, in order: a part is named by where it begins."""
+def _files(where: str) -> list[str]:
     try:
-        _, files = default_storage.listdir(folder(run))
+        _, files = default_storage.listdir(where)
     except FileNotFoundError:
         return []
-    begins = (file.removeprefix(f"{name}.") for file in files if file.startswith(f"{name}."))
-    return sorted((int(begin), f"{folder(run)}/{name}.{begin}") for begin in begins if begin.isdecimal())
+    return files
 
 
-def fetch(run: Run, directory: Path) -> None:
+def _parts(where: str, name: str) -> list[tuple[int, str]]:
+    """(first byte, name in storage) of each part, in order: a part is named by where it begins."""
+    begins = (file.removeprefix(f"{name}.") for file in _files(where) if file.startswith(f"{name}."))
+    return sorted((int(begin), f"{where}/{name}.{begin}") for begin in begins if begin.isdecimal())
+
+
+def fetch(run: Run, directory: Path, shard: int = 0) -> None:
     """Puts the spools together again from their parts, up to the first byte that is missing."""
     for name in NAMES:
-        parts = _parts(run, name)
+        parts = _parts(folder(run, shard), name)
         if not parts:
             continue
         joined = 0
@@ -88,10 +92,17 @@ def fetch(run: Run, directory: Path) -> None:
 
 
 def discard(run: Run) -> None:
-    """The parts are of no more use. One that cannot be deleted stays: that must not keep a run from ending."""
+    """The parts and all of the other load hosts' are of no more use. What cannot be deleted stays: that must not keep a
+    run from ending.
+    """
     try:
         for name in NAMES:
-            for _, part in _parts(run, name):
+            for _, part in _parts(folder(run), name):
                 default_storage.delete(part)
+        for shard in range(1, run.load_hosts):
+            where = folder(run, shard)
+            for file in _files(where):
+                default_storage.delete(f"{where}/{file}")
+            default_storage.delete(where)
     except Exception:
         logger.exception("run %s: its partial rows could not be deleted from storage", run.pk)

@@ -47,6 +47,7 @@ def queue(benchmark: Benchmark, trigger: str, user: User | None = None, confirme
             started_by=user,
             spec=asked.to_json(),
             spec_sha256=spec.fingerprint(asked),
+            load_hosts=asked.shard.count,
             setup=spec.setup(benchmark),
             reserved_usd=money.reserve(asked, confirmed),
         )
@@ -55,7 +56,8 @@ def queue(benchmark: Benchmark, trigger: str, user: User | None = None, confirme
 def claim(run_id: int, owner: str) -> Run | None:
     """Makes a queued run the caller's own, for as long as it renews it. None: not queued, or its endpoint is busy.
 
-    A run whose endpoint or accelerator group is busy stays queued and undispatched: it is woken when that ends.
+    A run whose endpoint or accelerator group is busy stays queued and undispatched: it is woken when that ends. So does
+    one of several load hosts while another one gathers its own: each might hold what the other waits for.
     """
     queued = Run.objects.filter(pk=run_id, status=Run.Status.QUEUED)
     try:
@@ -67,6 +69,7 @@ def claim(run_id: int, owner: str) -> Run | None:
                 lease_expires_at=Now() + timedelta(seconds=settings.RUN_LEASE_S),
                 heartbeat_at=Now(),
                 started_at=Now(),
+                gathering=Case(When(load_hosts__gt=1, then=True), default=False),
             )
     except IntegrityError:
         queued.update(dispatched_at=None)
@@ -94,13 +97,18 @@ def renew(run: Run, progress: dict[str, Any], series: list[dict[str, Any]]) -> H
 
 def end(run: Run, status: Run.Status, **results: Any) -> bool:
     """The last step. False when the run is no longer the caller's: late results of a lost run are refused."""
-    return bool(_held(run).update(status=status, ended_at=Now(), lease_expires_at=None, **results))
+    return bool(_held(run).update(status=status, ended_at=Now(), lease_expires_at=None, gathering=False, **results))
 
 
 def lose(run: Run, status: Run.Status, **results: Any) -> bool:
     """``end`` on behalf of a worker that vanished. False when it came back meanwhile, or the run has ended."""
     gone = _held(run).filter(lease_expires_at__lt=Now())
-    return bool(gone.update(status=status, ended_at=Now(), lease_expires_at=None, **results))
+    return bool(gone.update(status=status, ended_at=Now(), lease_expires_at=None, gathering=False, **results))
+
+
+def gathered(run: Run) -> None:
+    """All load hosts of the run have joined: another run may gather its own."""
+    _held(run).update(gathering=False)
 
 
 def count_salvage(run: Run) -> int:

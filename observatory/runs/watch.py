@@ -13,7 +13,6 @@ from django.db import DatabaseError, InterfaceError, connection
 
 from observatory.runs import plain, states
 from observatory.runs.instrument import Instrument
-from observatory.runs.models import Run
 from observatory.runs.spool import Copier
 
 logger = logging.getLogger(__name__)
@@ -30,6 +29,10 @@ _SERIES_KEYS = (
     "power_w",
 )
 _SERIES_POINTS = 600
+
+
+#: Takes progress and its series to the database.
+Renew = Callable[[dict[str, Any], list[dict[str, Any]]], states.Hold]
 
 
 class Verdict(Enum):
@@ -80,11 +83,11 @@ class _Every(threading.Thread):
 
 
 class Watch:
-    """Keeps the lease while the instrument runs. ``verdict`` says whether the run may go on; ask it often."""
+    """Keeps the lease by ``renew`` while the instrument runs. ``verdict`` says whether it may go on; ask it often."""
 
-    def __init__(self, run: Run, instrument: Instrument, copier: Copier, secret: str) -> None:
-        self._run = run
+    def __init__(self, instrument: Instrument, copier: Copier, secret: str, renew: Renew) -> None:
         self._instrument = instrument
+        self._renew_lease = renew
         self._secret = secret
         self._series = Series()
         self._hold = states.Hold(mine=True, cancel=False)
@@ -103,9 +106,9 @@ class Watch:
         progress = plain.plain(self._instrument.progress, self._secret)
         self._series.add(progress)
         try:
-            self._hold = states.renew(self._run, progress, self._series.points)
+            self._hold = self._renew_lease(progress, self._series.points)
         except (DatabaseError, InterfaceError) as error:
-            logger.warning("run %s: no heartbeat (%s); it is tried again each second", self._run.pk, error)
+            logger.warning("no heartbeat (%s); it is tried again each second", error)
             connection.close()
         else:
             self._renewed = begun

@@ -116,7 +116,7 @@ def _load_reasons(seen: Seen) -> list[dict[str, str]]:
 
 def _held_reasons(seen: Seen, window: Window) -> list[dict[str, str]]:
     """A closed loop that did not keep its number in flight."""
-    held, asked = seen.rows.concurrency_in(window), seen.plan.level
+    held, asked = seen.rows.concurrency_in(window), seen.plan.share.part(int(seen.plan.level))
     chained = bool((seen.rows.ints("chain") >= 0).any())
     steady = window.kind == "steady" and seen.spec.load.arrivals is Arrivals.CLOSED
     if chained or not steady or held >= _HELD_SHARE * asked:

@@ -1,8 +1,9 @@
 """Which stages a run has and in what order: fixed beforehand, or one after the other as a search goes on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from runners.load.shares import Share
 from runners.loads import long_name
 from runners.sources import Tokens
 from runners.spec import Arrivals, RunSpec
@@ -11,7 +12,8 @@ from runners.spec import Arrivals, RunSpec
 @dataclass(frozen=True)
 class StagePlan:
     """``kind`` and ``value`` name the stage's load (runners.loads); ``level`` is what its pacing is given. They differ
-    in a length sweep only, whose value is the prompt length. ``repeat`` counts from 1.
+    in a length sweep only, whose value is the prompt length. ``repeat`` counts from 1. Level and ``requests`` are those
+    of the whole run; ``share`` is what this process carries of it.
     """
 
     index: int
@@ -21,6 +23,7 @@ class StagePlan:
     input_tokens: Tokens
     repeat: int = 1
     requests: int | None = None
+    share: Share = field(default_factory=Share)
 
     @property
     def load(self) -> dict[str, Any]:
@@ -53,7 +56,8 @@ def load_kind(arrivals: Arrivals) -> str:
 def stage_at(spec: RunSpec, index: int, level: float, requests: int | None = None) -> StagePlan:
     """A stage of the plain kind at ``level``; ``requests`` other than the specification's where given."""
     kind = load_kind(spec.load.arrivals)
-    return StagePlan(index, kind, level, level, spec.workload.input_tokens, requests=requests or spec.load.requests)
+    requests, share = requests or spec.load.requests, Share.of(spec, level)
+    return StagePlan(index, kind, level, level, spec.workload.input_tokens, requests=requests, share=share)
 
 
 def fixed_stages(spec: RunSpec) -> list[StagePlan]:
@@ -61,14 +65,15 @@ def fixed_stages(spec: RunSpec) -> list[StagePlan]:
     load, sweep = spec.load, spec.workload.input_sweep
     once = [stage_at(spec, index, level) for index, level in enumerate(load.levels)]
     if sweep:
+        one = once[0]
         once = [
-            StagePlan(index, "input_tokens", tokens, load.levels[0], tokens, requests=load.requests)
+            replace(one, index=index, kind="input_tokens", value=tokens, input_tokens=tokens)
             for index, tokens in enumerate(sweep)
         ]
     return [
-        StagePlan(repeat * len(once) + p.index, p.kind, p.value, p.level, p.input_tokens, repeat + 1, p.requests)
+        replace(plan, index=repeat * len(once) + plan.index, repeat=repeat + 1)
         for repeat in range(load.repeats)
-        for p in once
+        for plan in once
     ]
 
 

@@ -12,6 +12,7 @@ SCHEMA = pa.schema(
     [
         ("stage", pa.int16()),
         ("index", pa.int32()),
+        ("shard", pa.int16()),  # which of several load processes sent it; null in a run that was not split
         ("warmup", pa.bool_()),  # load that is not measured: warm-up, or cool-down
         ("level", pa.float64()),  # the value of the stage's load
         ("group", pa.int32()),  # of prompts that share a prefix; null without one
@@ -54,6 +55,19 @@ SCHEMA = pa.schema(
         ("server_prompt_ms", pa.float64()),  # the server's own timings, where it tells them
         ("server_decode_ms", pa.float64()),
     ]
+)
+
+#: Columns of times on the clock of the host that took them.
+STAMPS = (
+    "due_ns",
+    "ready_ns",
+    "sent_ns",
+    "headers_ns",
+    "first_event_ns",
+    "first_token_ns",
+    "first_answer_ns",
+    "last_token_ns",
+    "end_ns",
 )
 
 _BATCH_ROWS = 256

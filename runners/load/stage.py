@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from time import monotonic_ns, process_time
+from time import monotonic_ns, process_time, sleep
 from typing import Any
 
 import numpy as np
@@ -154,11 +154,13 @@ class Stage:
         self.begin_ns = 0
         self.end_ns = 0
         self.cpu_s = 0.0
-        self._engine = engine
+        self.engine = engine
         self._recorder = recorder
         self._work = work
         self._supply = Supply(requests, work.workload, plan, spec)
         self._pacing: ClosedLoop | OpenLoop | Chains | None = None
+        self._offsets_ns: Offsets | None = None
+        self._requests = None if plan.requests is None else plan.share.part(plan.requests)
 
     @property
     def closed(self) -> bool:
@@ -167,36 +169,40 @@ class Stage:
     @property
     def ahead(self) -> int:
         """How many requests are kept built."""
-        level = self.plan.level * (self._work.recorded_per_s if self.spec.load.arrivals is Arrivals.REPLAY else 1.0)
+        level = self.plan.share.level(self.closed, self.plan.level)
+        level *= self._work.recorded_per_s if self.spec.load.arrivals is Arrivals.REPLAY else 1.0
         return max(_BUILD_AHEAD, 2 * int(level)) if self.closed else max(_BUILD_AHEAD, int(4 * level))
 
     @property
     def planned(self) -> int | None:
         """Requests planned after the warm-up; None while only the clock decides."""
-        return self._pacing.planned if isinstance(self._pacing, OpenLoop) else self.plan.requests
+        return self._pacing.planned if isinstance(self._pacing, OpenLoop) else self._requests
 
-    def run(self, on_tick: Callable[[int], None]) -> None:
+    def prepare(self, on_tick: Callable[[int], None]) -> None:
+        """Computes the schedule and builds the first requests, with a report now and then, until they wait or the run
+        is stopped.
+        """
         self._recorder.reset()
-        self._prepare(on_tick)
-        offsets_ns = None if self.closed else self._offsets_ns()
+        self.begin_ns = monotonic_ns()
+        self._offsets_ns = None if self.closed else self._schedule()
+        count = self.ahead if self._requests is None else min(self.ahead, self._requests)
+        while not self.engine.stop_reason and not self._supply.fill(count, _FILL_S):
+            on_tick(monotonic_ns())
+
+    def run(self, begin_ns: int, on_tick: Callable[[int], None]) -> None:
+        """Sends what was prepared from ``begin_ns`` on; at once where that is 0."""
         with _no_collection():
+            sleep(max(0.0, (begin_ns - monotonic_ns()) / 1e9))
             cpu_began_s = process_time()
-            self.begin_ns = monotonic_ns() + (0 if offsets_ns is None else _LEAD_NS)
-            self._pacing = pacing = self._make_pacing(offsets_ns)
+            self.begin_ns = begin_ns or monotonic_ns() + (0 if self.closed else _LEAD_NS)
+            self._pacing = pacing = self._make_pacing()
             self._recorder.on_answer = partial(self._answered, pacing) if isinstance(pacing, Chains) else None
-            self._engine.drive(pacing, self._next, drain_s=self.spec.load.drain_s, on_tick=on_tick)
+            self.engine.drive(pacing, self._next, drain_s=self.spec.load.drain_s, on_tick=on_tick)
         self.end_ns = monotonic_ns()
         self._recorder.on_answer = None
         self._record_not_sent(pacing)
         self._recorder.flush()
         self.cpu_s = process_time() - cpu_began_s
-
-    def _prepare(self, on_tick: Callable[[int], None]) -> None:
-        """Builds the first requests, with a report now and then, until they wait or the run is stopped."""
-        self.begin_ns = monotonic_ns()
-        count = min(self.ahead, self.plan.requests or self.ahead)
-        while not self._engine.stop_reason and not self._supply.fill(count, _FILL_S):
-            on_tick(monotonic_ns())
 
     def top_up(self) -> None:
         """To be called between sends, while the loop has time."""
@@ -216,6 +222,8 @@ class Stage:
         """How far, between 0 and 1."""
         if self._pacing is None:
             return 0.0
+        if self.plan.share.idle:
+            return 1.0
         load, requests = self.spec.load, self.planned
         elapsed_s = (now_ns - self.begin_ns) / 1e9
         by_count = self._recorder.finished / requests if requests else 0.0
@@ -223,7 +231,7 @@ class Stage:
         return min(1.0, max(by_count, by_time))
 
     def client(self, calibration: Calibration | None) -> Client:
-        engine, pacing = self._engine, self._pacing
+        engine, pacing = self.engine, self._pacing
         delays = np.array(engine.read_delays_ns) if engine.read_delays_ns else None
         wall_ns = max(self.end_ns - self.begin_ns, 1)
         starts = pacing.starts if isinstance(pacing, Chains) else pacing
@@ -240,22 +248,30 @@ class Stage:
 
     # sending
 
-    def _make_pacing(self, offsets_ns: Offsets | None) -> ClosedLoop | OpenLoop | Chains:
-        """``offsets_ns``: the schedule of an open loop, None for a closed one."""
-        load, chained = self.spec.load, self._work.chained
+    def _make_pacing(self) -> ClosedLoop | OpenLoop | Chains:
+        load, chained, share = self.spec.load, self._work.chained, self.plan.share
         warm_ns = self.begin_ns + round(load.warmup_s * 1e9)
         end_ns = warm_ns + round(load.duration_s * 1e9) if load.duration_s else None
         cooldown_ns = round(load.cooldown_s * 1e9)
-        span = Span(warm_ns, self.plan.requests, end_ns, cooldown_ns)
+        span = Span(warm_ns, self._requests, end_ns, cooldown_ns)
         starts_span = Span(warm_ns, None, end_ns, cooldown_ns) if chained else span
         starts: ClosedLoop | OpenLoop
-        if offsets_ns is None:
-            starts = ClosedLoop(int(self.plan.level), starts_span, load.ramp_from)
+        if self._offsets_ns is None:
+            rise_from = load.ramp_from and load.ramp_from * share.part(int(self.plan.level)) / self.plan.level
+            starts = ClosedLoop(share.part(int(self.plan.level)), starts_span, rise_from)
         else:
-            starts = OpenLoop(self.begin_ns + offsets_ns, starts_span, load.max_in_flight)
+            starts = OpenLoop(self.begin_ns + self._offsets_ns, starts_span, share.part(load.max_in_flight))
         return Chains(starts, span) if chained else starts
 
-    def _offsets_ns(self) -> Offsets:
+    def _schedule(self) -> Offsets:
+        """This share of an open loop's times, from the beginning of the stage; sets how many of them are measured."""
+        whole, share, requests = self._whole_schedule(), self.plan.share, self.plan.requests
+        if requests is not None:
+            warm_up = int(np.searchsorted(whole, round(self.spec.load.warmup_s * 1e9)))
+            self._requests = share.part(warm_up + requests) - share.part(warm_up)
+        return share.dealt(whole)
+
+    def _whole_schedule(self) -> Offsets:
         load = self.spec.load
         times = Times(load.warmup_s, self.plan.requests, load.duration_s, load.cooldown_s)
         if self._work.recording is not None and load.arrivals is Arrivals.REPLAY:
@@ -285,7 +301,7 @@ class Stage:
             due_ns = pacing.due_ns[pacing.sent :]
             due_ns = due_ns[due_ns >= pacing.span.warm_ns][: pacing.planned - pacing.span.measured]
         else:
-            planned = self.plan.requests if self._engine.stop_reason else None
+            planned = self._requests if self.engine.stop_reason else None
             due_ns = np.zeros(max(0, (planned or 0) - pacing.span.measured), dtype=np.int64)
-        for batch in self._supply.unsent(due_ns, f"the stage was stopped: {self._engine.stop_reason}"):
+        for batch in self._supply.unsent(due_ns, f"the stage was stopped: {self.engine.stop_reason}"):
             self._recorder.append_batch(batch)

@@ -19,6 +19,7 @@ from runners.load.rows import MISSING, Bools, StageRows, Window
 from runners.load.statistics import Floats, distribution, rate
 from runners.loads import long_name
 from runners.metrics import DEFINITIONS_VERSION, Mark
+from runners.server.summary import reasons as server_reasons
 from runners.sources import Agents
 from runners.spec import Arrivals, RunSpec
 
@@ -26,6 +27,7 @@ SUMMARY_VERSION = 1
 
 Ledger = dict[str, Any]
 LedgerOf = Callable[[Window], Ledger | None]
+ServerOf = Callable[[StageRows, int, Window | None], dict[str, Any] | None]
 
 
 def summarise_stage(
@@ -35,6 +37,7 @@ def summarise_stage(
     *,
     client: Client | None = None,
     ledger_of: LedgerOf | None = None,
+    server_of: ServerOf | None = None,
     template_tokens: float | None = None,
 ) -> dict[str, Any]:
     """One stage in the layout of docs/result-files.md, from the rows of ``table`` that belong to it.
@@ -43,13 +46,14 @@ def summarise_stage(
     """
     rows = StageRows(table.filter(pa.compute.equal(table.column("stage"), plan.index)))
     closed, ramped = spec.load.arrivals is Arrivals.CLOSED, spec.load.ramp_from is not None
-    window = rows.whole if ramped else rows.window(int(plan.level) if closed else None)
+    window = rows.whole if ramped else rows.window(plan.share.part(int(plan.level)) if closed else None)
     counts = _counts(rows)
     ledger = ledger_of(window) if ledger_of and window else None
     metrics = _metrics(rows, window, spec, counts, ledger)
     cache, lengths, flags = cache_use(rows, template_tokens), length_classes(rows), _flags(rows)
     seen = Seen(rows, window, spec, plan, counts, metrics, cache, lengths)
-    reasons = reasons_of(seen, client) + flag_reasons(flags, counts["ok"])
+    server = server_of(rows, plan.index, window) if server_of else None
+    reasons = reasons_of(seen, client) + flag_reasons(flags, counts["ok"]) + server_reasons(server)
     return {
         "index": plan.index,
         "load": plan.load,
@@ -67,6 +71,7 @@ def summarise_stage(
         "energy": ledger,
         "cost": _cost(spec),
         "client": asdict(client) if client else None,
+        "server": server,
     }
 
 

@@ -28,6 +28,7 @@ class Supply:
         self._requests = requests
         self._workload = workload
         self._plan = plan
+        self._share = plan.share
         self._models = Models(asked.models, asked.seed, salt)
         self._images = Images(asked.images, salt, asked.seed)
         self._choices = asked.choices if requests.form.generates else 0
@@ -71,8 +72,9 @@ class Supply:
     def unsent(self, due_ns: NDArray[np.int64], detail: str) -> Iterator[pa.RecordBatch]:
         """Rows for requests that will never be taken, without building them; ``due_ns`` as in unsent_batches."""
         names, asked = self._requests.models[:1], self._asked
+        numbers = [self._share.number(self._sent + nth) for nth in range(len(due_ns))]
         if asked.models:
-            names = tuple(self._models.pick(self._sent + number) for number in range(len(due_ns)))
+            names = tuple(self._models.pick(number) for number in numbers)
         output = asked.output_tokens
         same = {
             "stage": self._plan.index,
@@ -81,19 +83,19 @@ class Supply:
             "asked_input_tokens": self._plan.input_tokens if isinstance(self._plan.input_tokens, int) else None,
             "asked_output_tokens": output * self._choices if isinstance(output, int) else None,
         }
-        return unsent_batches(same, self._sent, due_ns, list(names), detail)
+        return unsent_batches(same, numbers, due_ns, list(names), detail)
 
     def _numbered(self, exchange: Exchange) -> Exchange:
-        exchange.index = self._sent
+        exchange.index = self._share.number(self._sent)
         self._sent += 1
         return exchange
 
     def _start(self) -> Exchange:
         self._started += 1
-        return self._build(self._workload.start(self._started - 1))
+        return self._build(self._workload.start(self._share.number(self._started - 1)))
 
     def _build(self, turn: Turn) -> Exchange:
-        number = self._built
+        number = self._share.number(self._built)
         self._built += 1
         model = self._models.pick(number) or self._requests.models[0]
         images = self._images.of(number)

@@ -68,7 +68,7 @@ def destination(endpoint: Endpoint, target: Target | None = None) -> Destination
     """Resolves once and checks every address. Raises runners.address.AddressError, and SpecError for PEM files."""
     proxy = _proxy(target.proxy) if target and target.proxy else None
     contact = proxy or endpoint
-    tls = _tls(target) if endpoint.tls else None
+    tls = tls_context(target) if endpoint.tls else None
     return Destination(endpoint, tuple(resolve(contact.host, contact.port)), tls, proxy)
 
 
@@ -79,7 +79,8 @@ def _proxy(url: str) -> Endpoint:
         raise SpecError(f"target.proxy: {error}") from None
 
 
-def _tls(target: Target | None) -> ssl.SSLContext:
+def tls_context(target: Target | None) -> ssl.SSLContext:
+    """Raises SpecError for PEM files that cannot be used."""
     try:
         context = ssl.create_default_context(cafile=target.ca_file or None if target else None)
     except OSError as error:

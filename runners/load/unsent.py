@@ -1,6 +1,6 @@
 """Rows of planned requests that were never sent: written in batches, without building the requests."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,15 +32,15 @@ class RequestSpool(Spool):
 
 
 def unsent_batches(
-    same: dict[str, Any], first_index: int, due_ns: NDArray[np.int64], models: list[str], detail: str
+    same: dict[str, Any], numbers: Sequence[int], due_ns: NDArray[np.int64], models: list[str], detail: str
 ) -> Iterator[pa.RecordBatch]:
-    """``same`` are columns that all rows share; ``due_ns`` holds 0 where no time was planned. ``models`` is one for
-    each row, or one for all.
+    """``same`` are columns that all rows share; ``numbers`` those of the requests in their stage; ``due_ns`` holds 0
+    where no time was planned. ``models`` is one for each row, or one for all.
     """
     common = same | _UNSENT | {"detail": detail}
     for start in range(0, len(due_ns), _BATCH_ROWS):
         due = due_ns[start : start + _BATCH_ROWS]
-        index = np.arange(first_index + start, first_index + start + len(due), dtype=np.int32)
+        index = np.array(numbers[start : start + len(due)], dtype=np.int32)
         told = {"index": pa.array(index), "due_ns": pa.array(due, mask=due == 0)}
         if len(models) > 1:
             told["model"] = pa.array(models[start : start + len(due)])

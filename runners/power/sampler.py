@@ -5,7 +5,6 @@
 
 import argparse
 import contextlib
-import ctypes
 import json
 import os
 import select
@@ -20,6 +19,7 @@ from types import FrameType
 from typing import IO, Any, Self
 
 import runners
+from runners.lifeline import die_with
 from runners.load.records import Spool
 from runners.power.devices import SourceError
 from runners.power.samples import SCHEMA, Row
@@ -34,7 +34,6 @@ _READY_TIMEOUT_S = 60.0  # NVML takes seconds on hosts of many GPUs without pers
 _FRESH_S = 5.0
 _STOP_TIMEOUT_S = 10.0
 _NS = 1_000_000_000
-_PR_SET_PDEATHSIG = 1
 
 
 class Sampler:
@@ -254,14 +253,6 @@ def _settle_s(sources: Sequence[Source]) -> float:
     return max((device.power_window_ms / 2e3 + 5 * device.update_ms / 1e3 for device in devices), default=0.0)
 
 
-def _die_with(parent_pid: int) -> None:
-    """A sampler whose parent was killed must not go on: the kernel tells it, and here if that happened already."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent_pid:
-        sys.exit("the parent has ended")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m runners.power.sampler",
@@ -274,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--parent", type=int, help="end when this process ends")
     options = parser.parse_args(arguments)
     if options.parent:
-        _die_with(options.parent)
+        die_with(options.parent)
     if not os.isatty(1):
         os.set_blocking(1, False)
     try:

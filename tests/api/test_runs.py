@@ -195,9 +195,11 @@ def test_raw_rows_come_in_pages_and_as_the_stored_file(as_user: Caller) -> None:
     assert first["items"] + rest["items"] == pq.read_table(io.BytesIO(stored)).to_pylist()
     assert as_user.get(f"/runs/{run.pk}/power?limit=2").json()["count"] > 2
     assert as_user.get(f"/runs/{run.pk}/power.parquet")["Content-Type"] == "application/vnd.apache.parquet"
+    assert as_user.get(f"/runs/{run.pk}/server?limit=2").json()["items"][0]["metric"] == "prompt_tokens"
+    assert as_user.get(f"/runs/{run.pk}/server.parquet")["Content-Type"] == "application/vnd.apache.parquet"
 
 
-@pytest.mark.parametrize("path", ["requests", "requests.parquet", "power", "power.parquet"])
+@pytest.mark.parametrize("path", ["requests", "requests.parquet", "power", "power.parquet", "server"])
 def test_rows_that_are_not_kept_are_not_found(as_user: Caller, path: str) -> None:
     run = queued_run()
     answer = as_user.get(f"/runs/{run.pk}/{path}")

@@ -54,6 +54,7 @@ def test_the_defaults_of_a_new_benchmark_can_be_saved_as_they_are(user_client: C
         ({"output_tokens": "0"}, "Between 1 and 1000000"),
         ({"slo_ttft_ms": "-5"}, "Above 0 milliseconds"),
         ({"warmup_s": "5000"}, "Between 0 and 3600 seconds"),
+        ({"load_hosts": "0"}, "greater than or equal to 1"),
         ({"arrivals": "burst"}, "not one of the available choices"),
         ({"name": "demo known"}, "already exists"),
     ],
@@ -63,6 +64,13 @@ def test_what_cannot_be_run_is_refused_with_the_fix(user_client: Client, change:
     page = user_client.post("/benchmarks/new", form(known, **change)).content.decode()
     assert fix in page
     assert Benchmark.objects.count() == 1
+
+
+def test_several_load_hosts_are_asked_for_in_the_form_and_reach_the_run(user_client: Client) -> None:
+    user_client.post("/benchmarks/new", form(factories.benchmark(), load_hosts="2", start="yes"))
+    run = Run.objects.get()
+    assert (run.load_hosts, run.spec["shard"]) == (2, {"count": 2, "index": None})
+    assert "Load hosts" in user_client.get(run.benchmark.get_absolute_url()).content.decode()
 
 
 def test_a_benchmark_that_is_saved_and_started_leads_to_its_run(user_client: Client) -> None:

@@ -54,7 +54,7 @@ def charts(page: Page) -> int:
 
 def test_every_tab_draws_its_charts(browser: Browser) -> None:
     run = factories.finished_run(plan=SMALL)
-    expected = {"latency": 4, "timeline": 3, "energy": 3, "cost": 3, "requests": 2, "setup": 2}
+    expected = {"latency": 4, "timeline": 3, "server": 3, "energy": 3, "cost": 3, "requests": 2, "setup": 2}
 
     def look(page: Page) -> dict[str, int]:
         drawn = {}
@@ -91,7 +91,7 @@ def test_the_run_page_is_accessible_and_fits_a_phone_in_each_state(browser: Brow
     assert browser.run(look, viewport=PHONE, color_scheme=theme) == {}
 
 
-@pytest.mark.parametrize("tab", ["timeline", "energy", "cost", "requests", "setup"])
+@pytest.mark.parametrize("tab", ["timeline", "server", "energy", "cost", "requests", "setup"])
 def test_each_tab_is_accessible_and_fits_a_phone(browser: Browser, tab: str) -> None:
     run = factories.finished_run(plan=SMALL)
 

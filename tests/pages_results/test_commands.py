@@ -18,6 +18,8 @@ from runners.spec import (
     Power,
     RunSpec,
     Search,
+    ServerMetrics,
+    Shard,
     Slo,
     SpecError,
     Target,
@@ -35,6 +37,7 @@ def asked_by(command: str) -> RunSpec:
     return bench_cli.spec_of(parser.parse_args(words[4:]))
 
 
+GIVEN = "given on the command line"
 PLAIN = RunSpec(target=Target("http://h"), load=Load(requests=1))
 
 
@@ -70,6 +73,9 @@ PLAIN = RunSpec(target=Target("http://h"), load=Load(requests=1))
         replace(PLAIN, load=Load(Arrivals.GAMMA, (9.0,), None, 60.0, 5.0, 2.0, cv=2.0, ramp_from=1.0, repeats=3)),
         replace(PLAIN, load=Load(requests=5, max_in_flight=9, calibrate_s=0.0)),
         replace(PLAIN, workload=Workload(Length(Shape.NORMAL, 64.0, 9.0, 2, 99), 5, input_sweep=(16, 32))),
+        replace(PLAIN, shard=Shard(count=4)),
+        replace(PLAIN, server=ServerMetrics(scrape=False, url="http://gpu-1:9090/metrics")),
+        replace(PLAIN, account=Account(2.4, GIVEN, 1.09, GIVEN)),
     ],
 )
 def test_the_command_asks_exactly_the_same(spec: RunSpec) -> None:

@@ -69,6 +69,56 @@ def test_planned_is_always_the_sum_of_its_parts(user_client: Client) -> None:
     assert "60 planned = 58 ok + 2 failed + 0 cancelled + 0 not sent" in found
 
 
+def test_the_servers_own_counts_stand_beside_ours(user_client: Client) -> None:
+    run = factories.finished_run(plan=SMALL)
+    found = page(user_client, run, "?tab=server")
+    assert "as vLLM told it on http://127.0.0.1:8080/metrics" in found
+    assert "Generated tokens 400 tok 400 tok 0 tok equal" in found
+    assert "KV cache in use" in found
+    strips = user_client.get(f"/runs/{run.pk}/chart/server.json?stage=1").json()
+    assert [axis for axis in strips["figure"]["layout"] if axis.startswith("yaxis")] == ["yaxis", "yaxis2", "yaxis3"]
+    timeline = user_client.get(f"/runs/{run.pk}/chart/timeline.json?stage=1").json()
+    ranges = [chart["figure"]["layout"]["xaxis"]["range"] for chart in (strips, timeline)]
+    assert ranges[0] == pytest.approx(ranges[1])
+    assert strips["columns"] == ["Time", "Running", "Queue", "KV cache in use"]
+
+
+def test_other_traffic_is_told_on_the_page_and_a_missing_page_says_why(user_client: Client) -> None:
+    run = factories.finished_run(plan=SMALL)
+    assert run.summary
+    for stage in run.summary["stages"]:
+        stage["server"]["agreement"][0] |= {
+            "server": 999,
+            "difference": 9,
+            "verdict": "other_traffic",
+            "text": "9 more",
+        }
+    run.save()
+    assert "999 tok" in page(user_client, run, "?tab=server")
+    run.summary["stages"][0]["server"] = run.summary["stages"][1]["server"] = None
+    run.summary["server"]["notes"] = [{"code": "no_metrics_page", "text": "/metrics answers 404."}]
+    run.save()
+    assert "/metrics answers 404." in page(user_client, run, "?tab=server")
+
+
+def test_several_load_hosts_are_told_with_their_clocks_and_verdicts(user_client: Client) -> None:
+    run = factories.finished_run(plan=SMALL)
+    assert run.summary
+    hosts = [("load-1", 0, 0, None), ("load-2", 1_250_000, 84_000, {"code": "shard_lost", "text": "it fell silent"})]
+    run.summary["shards"] = [
+        {"index": i, "host": host, "offset_ns": offset, "bound_ns": bound, "fault": fault, "environment": None}
+        for i, (host, offset, bound, fault) in enumerate(hosts)
+    ]
+    client = run.summary["stages"][1]["client"]
+    run.summary["stages"][1]["shards"] = [
+        {"index": 0, "verdict": "ok", "client": client}, {"index": 1, "verdict": "client_limited", "client": client},
+    ]  # fmt: skip
+    run.save()
+    found = page(user_client, run, "?tab=setup")
+    assert "1 on load-2 clock +1.250 ± 0.084 ms it fell silent" in found
+    assert "concurrency 2, 1 on load-2 (client_limited)" in found
+
+
 def test_failures_are_told_by_class_with_help_and_one_example(user_client: Client) -> None:
     found = page(user_client, factories.invalid_run(), "?tab=requests")
     assert "These numbers are not valid." in found

@@ -8,6 +8,8 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from threading import Timer
+from urllib.request import Request, urlopen
 
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +22,7 @@ from runners.probe import Page, identify
 from runners.progress import JsonProgress
 from runners.spec import Load, Power, RunSpec, Target, Timeouts
 from tests.services.engine import counted
-from tests.services.misbehaving import good, hang_mid_stream, json_body, serving, silent
+from tests.services.misbehaving import Ledger, good, hang_mid_stream, json_body, serving, silent
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = (
@@ -100,6 +102,35 @@ def test_our_output_tokens_equal_the_servers_own_counter(measured):
     *_, rows, predicted = measured
     checks = 2 * 2  # two requests of two tokens before the run
     assert sum(rows["output_tokens"].to_pylist()) + checks == predicted
+
+
+def test_the_servers_own_counts_are_exactly_ours_stage_by_stage(measured):
+    _, _, summary, rows, _ = measured
+    assert summary["server"]["engine"] == "llama.cpp"
+    for stage in summary["stages"]:
+        agreement = {item["key"]: item for item in stage["server"]["agreement"]}
+        assert set(agreement) == {"computed_tokens", "cached_tokens", "generated_tokens"}
+        assert {item["verdict"] for item in agreement.values()} == {"ok"}, agreement
+        ours = sum(row["output_tokens"] for row in rows.to_pylist() if row["stage"] == stage["index"])
+        assert agreement["generated_tokens"]["server"] == ours == 12 * 48
+        assert 0 < stage["server"]["gauges"]["requests_running"]["max"] <= stage["load"]["value"]
+    assert len(summary["server"]["marks_ns"]) == 3
+
+
+def test_others_on_the_same_server_are_noticed_and_do_not_make_the_run_invalid(engine, tmp_path):
+    url, model = engine
+    body = json.dumps({"model": model, "prompt": "Tell me.", "max_tokens": 7, "ignore_eos": True}).encode()
+    other = Timer(4.0, lambda: urlopen(Request(f"{url}/v1/completions", body, {"Content-Type": "application/json"})))
+    other.start()
+    done, _, summary = bench(
+        url, tmp_path, "--duration", "5", "--input-tokens", "32", "--output-tokens", "8", *QUICK[:4], model=model
+    )
+    other.join()
+    assert done.returncode == 0, done.stdout
+    stage = summary["stages"][0]
+    assert "other_traffic" in {item["code"] for item in stage["reasons"]}
+    agreement = {item["key"]: item for item in stage["server"]["agreement"]}
+    assert agreement["generated_tokens"]["difference"] == 7
 
 
 def test_our_tpot_agrees_with_the_servers_and_our_ttft_is_never_below_its_prompt_time(measured):
@@ -395,13 +426,16 @@ def test_a_key_reaches_the_server_and_no_file(tmp_path):
 
 
 def test_the_asked_concurrency_is_what_the_server_sees(tmp_path):
+    ledger = Ledger()
+
     def slow(wire):
-        time.sleep(0.05)
+        with ledger.holds():
+            time.sleep(0.05)
         good(wire)
 
     with serving({"m": slow}) as server:
         bench(server.url, tmp_path, "--concurrency", "45", "--requests", "200", *QUICK)
-        assert server.peak_in_flight == 45
+        assert ledger.peak == 45
 
 
 def test_a_kept_connection_that_dies_before_any_byte_is_retried_once_and_counted(tmp_path):

@@ -180,6 +180,25 @@ def good(wire: Wire) -> None:
     wire.finish()
 
 
+class Ledger:
+    """Requests that a client can know to be in flight: one leaves before the last bytes of its answer go out."""
+
+    def __init__(self) -> None:
+        self.now = self.peak = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def holds(self):
+        with self._lock:
+            self.now += 1
+            self.peak = max(self.peak, self.now)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.now -= 1
+
+
 def silent(wire: Wire) -> None:
     time.sleep(0.8)
 

@@ -46,7 +46,9 @@ def rows_of(
             engine.stop(stop)
         try:
             work = Work(turns_of(spec))
-            Stage(spec, fixed_stages(spec)[0], engine, recorder, requests, work).run(lambda now: None)
+            stage = Stage(spec, fixed_stages(spec)[0], engine, recorder, requests, work)
+            stage.prepare(lambda now: None)
+            stage.run(0, lambda now: None)
         finally:
             recorder.close()
             engine.close()

@@ -1,0 +1,207 @@
+"""From what the shards of a run left to one set of results, as if one process had measured all of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from runners import __version__
+from runners.load.energy_use import add_medians
+from runners.load.judgement import Client, reason
+from runners.load.plan import fixed_stages
+from runners.load.records import SCHEMA, STAMPS, read_spool
+from runners.load.summary import summarise, summarise_stage
+from runners.power.samples import SCHEMA as POWER_SCHEMA
+from runners.results import energies, ledgers, write_results
+from runners.server.samples import SCHEMA as SERVER_SCHEMA
+from runners.server.summary import ServerSide
+from runners.spec import RunSpec
+
+_SCHEMAS = {"requests": SCHEMA, "power": POWER_SCHEMA, "server": SERVER_SCHEMA}
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one shard left in ``folder``.
+
+    ``offset_ns`` added to its stamps gives those of the first shard's clock, to within ``bound_ns``. ``fault`` says why
+    it did not reach its end.
+    """
+
+    index: int
+    folder: Path
+    host: str = ""
+    offset_ns: int = 0
+    bound_ns: int = 0
+    fault: dict[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        return f"load process {self.index}" + (f" on {self.host}" if self.host else "")
+
+    def summary(self) -> Mapping[str, Any]:
+        """Its own; empty where it left none."""
+        try:
+            found = orjson.loads((self.folder / "summary.json").read_bytes())
+        except (OSError, orjson.JSONDecodeError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def table(self, name: str) -> pa.Table:
+        """The finished file, else every whole batch of the spool, else nothing."""
+        parquet, arrow = self.folder / f"{name}.parquet", self.folder / f"{name}.arrow"
+        try:
+            return pq.read_table(parquet)
+        except (OSError, pa.ArrowInvalid):
+            return read_spool(arrow, _SCHEMAS[name]) if arrow.exists() else _SCHEMAS[name].empty_table()
+
+    def requests(self) -> pa.Table:
+        """Its rows, numbered, on the first shard's clock."""
+        table = self.table("requests")
+        for name in STAMPS:
+            column = table.schema.get_field_index(name)
+            table = table.set_column(column, SCHEMA.field(name), pc.add(table.column(name), self.offset_ns))
+        shard = pa.array(np.full(table.num_rows, self.index, dtype=np.int16))
+        return table.set_column(table.schema.get_field_index("shard"), SCHEMA.field("shard"), shard)
+
+
+def merge(spec: RunSpec, parts: Sequence[Part], out: Path) -> dict[str, Any]:
+    """Writes the files of docs/result-files.md into ``out`` and returns the summary. ``spec`` is that of the whole.
+
+    A part with a fault makes the run invalid; its rows are kept. Raises OSError.
+    """
+    spec = replace(spec, shard=replace(spec.shard, index=None))
+    summaries = {part.index: part.summary() for part in parts}
+    tables = {
+        "requests": pa.concat_tables([part.requests() for part in parts]).sort_by(
+            [("stage", "ascending"), ("index", "ascending")]
+        ),
+        "power": parts[0].table("power"),
+        "server": parts[0].table("server"),
+    }
+    summary = _summary(spec, parts, summaries, tables)
+    write_results(out, tables, summary)
+    return summary
+
+
+def _summary(
+    spec: RunSpec, parts: Sequence[Part], summaries: Mapping[int, Mapping[str, Any]], tables: Mapping[str, pa.Table]
+) -> dict[str, Any]:
+    rows, facts = tables["requests"], _facts(parts, summaries)
+    power, account = facts["power"], facts["server"]
+    server_of = ServerSide(tables["server"], account).of_stage if account else None
+    ledger_of = ledgers(tables["power"], power, spec.account) if power else None
+    stages = []
+    measured = set(rows["stage"].to_pylist())
+    for plan in fixed_stages(spec):
+        if plan.index not in measured:
+            continue
+        own = {part.index: _stage_of(summaries[part.index], plan.index) for part in parts}
+        stage = summarise_stage(
+            rows,
+            plan,
+            spec,
+            client=_client(list(own.values())),
+            ledger_of=ledger_of,
+            server_of=server_of,
+            template_tokens=(facts["workload"] or {}).get("template_tokens"),
+        )
+        stages.append(_with_shards(stage, parts, own, rows))
+    energy_of = energies(tables["power"], power) if power else None
+    facts["attribution"] = add_medians(rows, stages, energy_of, power["idle_w"]) if energy_of else None
+    faults = [part.fault for part in parts if part.fault]
+    summary = summarise(rows, spec, stages, reasons=faults, runner_version=__version__, **facts)
+    if faults:
+        summary["valid"] = False
+    return summary
+
+
+def _facts(parts: Sequence[Part], summaries: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """The first shard's account of host, target, power and server; the next one's where that left none."""
+    known = [found for found in summaries.values() if found]
+    first = known[0] if known else {}
+    names = ("clock_anchor", "started_at", "environment", "target", "workload", "power", "server")
+    return {
+        **{name: first.get(name) for name in names},
+        "clock": "kernel" if known and all(found["clock"] == "kernel" for found in known) else "user",
+        "ended_at": max((found["ended_at"] for found in known), default=datetime.now(UTC).isoformat()),
+        "shards": [
+            {
+                "index": part.index,
+                "host": part.host or (summaries[part.index].get("environment") or {}).get("host", ""),
+                "offset_ns": part.offset_ns,
+                "bound_ns": part.bound_ns,
+                "fault": part.fault,
+                "environment": summaries[part.index].get("environment"),
+            }
+            for part in parts
+        ],
+    }
+
+
+def _stage_of(summary: Mapping[str, Any], index: int) -> dict[str, Any] | None:
+    return next((stage for stage in summary.get("stages") or [] if stage["index"] == index), None)
+
+
+def _client(stages: Sequence[Mapping[str, Any] | None]) -> Client | None:
+    """All load generators as one: the busiest one's share, the CPU time of all."""
+    known = [stage["client"] for stage in stages if stage and stage.get("client")]
+    if not known:
+        return None
+
+    def values(name: str) -> list[Any]:
+        return [client[name] for client in known if client.get(name) is not None]
+
+    return Client(
+        clock="kernel" if all(client["clock"] == "kernel" for client in known) else "user",
+        busy_share=max(values("busy_share"), default=None),
+        cpu_s=sum(values("cpu_s")),
+        read_delay_p99_ms=max(values("read_delay_p99_ms"), default=None),
+        replaced_stamps=sum(values("replaced_stamps")),
+        capped=any(values("capped")),
+        stop_reason=next(filter(None, values("stop_reason")), ""),
+    )
+
+
+def _with_shards(
+    stage: dict[str, Any], parts: Sequence[Part], own: Mapping[int, dict[str, Any] | None], rows: pa.Table
+) -> dict[str, Any]:
+    """The stage with each shard's own verdict; one that was limited limits the whole."""
+    names = ("verdict", "reasons", "planned", "ok", "failed", "cancelled", "not_sent", "client")
+    busy = {part.index: (part, found) for part in parts if (found := own[part.index]) and found["planned"]}
+    stage["shards"] = [{"index": index, **{name: found[name] for name in names}} for index, (_, found) in busy.items()]
+    stage["start_spread_ms"] = _start_spread_ms(rows, stage["index"])
+    said = {item["code"] for item in stage["reasons"]}
+    limits = [
+        reason(item["code"], f"{part.name}: {item['text']}")
+        for part, found in busy.values()
+        for item in found["reasons"]
+        if item["code"].startswith("client_") and item["code"] not in said
+    ]
+    stage["reasons"] += limits
+    if stage["verdict"] == "ok" and any(found["verdict"] == "client_limited" for _, found in busy.values()):
+        stage["verdict"] = "client_limited"
+    calibrations = [found["client"]["calibration"] for _, found in busy.values() if found["client"].get("calibration")]
+    if stage["client"] and calibrations:  # the least exact one speaks for all
+        stage["client"]["calibration"] = max(calibrations, key=_mean_error_ms)
+    return stage
+
+
+def _mean_error_ms(calibration: Mapping[str, Any]) -> float:
+    return (calibration["event_error_ms"] or {}).get("mean") or 0.0
+
+
+def _start_spread_ms(rows: pa.Table, stage: int) -> float | None:
+    """Between the first send of the first shard and that of the last one."""
+    sent = rows.filter(pc.and_(pc.equal(rows["stage"], stage), pc.is_valid(rows["sent_ns"])))
+    if not sent.num_rows:
+        return None
+    first = sent.group_by("shard").aggregate([("sent_ns", "min")])["sent_ns_min"]
+    return float((pc.max(first).as_py() - pc.min(first).as_py()) / 1e6)

@@ -1,0 +1,355 @@
+"""The scraper: reads a server's metrics page once a second in a process of its own, and no load ever waits for it.
+
+``Scraper`` is the handle for the process that measures; ``python -m runners.server.scraper`` is the process. What goes
+wrong here is a note in the results and never the end of a run.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import runners
+from runners.address import AddressError, Endpoint, parse_endpoint
+from runners.lifeline import die_with
+from runners.load.records import Spool
+from runners.load.target import destination, tls_context
+from runners.load.transport import Destination
+from runners.probe import fetch
+from runners.server.engines import ENGINES, EngineMetrics, engine_of, keys_of
+from runners.server.exposition import ExpositionError, Sample
+from runners.server.metrics import BY_KEY, Kind
+from runners.server.samples import SCHEMA
+from runners.spec import ServerMetrics, Target
+
+SPOOL_NAME = "server.arrow"
+DESCRIPTION_NAME = "server.json"
+#: How long the start of a stage may wait for the page to be read once more.
+MARK_TIMEOUT_S = 1.0
+
+_PERIOD_S = 1.0
+_SETTLE_S, _SETTLE_TRIES = 0.05, 5
+_FLUSH_S = 5.0
+_TRIES = 5
+_MAX_PAGE_CHARS = 8 * 1024 * 1024
+_MAX_ROWS = 2_000
+_STOP_TIMEOUT_S = 1.5
+
+
+class Scraper:
+    """Handle of a scraper process that writes server.arrow and server.json into a directory.
+
+    Without a process (switched off, or no address) the files are as if nothing had been found.
+    """
+
+    def __init__(self, out: Path, process: "subprocess.Popen[bytes] | None", notes: list[dict[str, str]]) -> None:
+        self.marks_ns: list[int | None] = []
+        self._out = out
+        self._process = process
+        self._notes = notes
+        self._buffer = b""
+        self._stopped = process is None
+
+    @classmethod
+    def start(cls, asked: ServerMetrics, where: Destination, target: Target, headers: Sequence[str], out: Path) -> Self:
+        """``headers`` are whole lines that the measured server wants. To be called from the main thread: the process
+        ends with the thread that started it.
+        """
+        Spool(out / SPOOL_NAME, SCHEMA).close()
+        if not asked.scrape:
+            return cls(
+                out, None, [_note("metrics_off", "The server's metrics page was not read: it was switched off.")]
+            )
+        try:
+            order = _Order.of(asked, where, target, headers)
+        except AddressError as error:
+            return cls(out, None, [_note("metrics_address", f"The metrics page was not read. {error}")])
+        process = subprocess.Popen(
+            [sys.executable, "-m", "runners.server.scraper", str(out.absolute()), str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=Path(runners.__file__).parents[1],
+        )
+        scraper = cls(out, process, [])
+        scraper._tell(order.to_json())
+        return scraper
+
+    def mark(self) -> None:
+        """Has the page read now, between two stages, and keeps when that was; at most MARK_TIMEOUT_S."""
+        number = len(self.marks_ns)
+        self.marks_ns.append(None)
+        if self._stopped or not self._tell({"mark": number}):
+            return
+        deadline = time.monotonic() + MARK_TIMEOUT_S
+        while self.marks_ns[number] is None and (left_s := deadline - time.monotonic()) > 0:
+            if not self._listen(left_s):
+                return
+
+    def stop(self) -> None:
+        if self._process is None or self._stopped:
+            return
+        self._stopped = True
+        assert self._process.stdin is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        self._process.stdout.close()
+        for give_up in (self._process.terminate, self._process.kill):  # it may be waiting for a page that never comes
+            try:
+                self._process.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                give_up()
+        self._process.wait()
+        if self._process.returncode != 0:
+            self._notes.append(_note("scraper_lost", f"The scraper ended with status {self._process.returncode}."))
+
+    def describe(self) -> dict[str, Any]:
+        """The "server" account of summary.json (docs/server-metrics.md)."""
+        try:
+            said: dict[str, Any] = json.loads((self._out / DESCRIPTION_NAME).read_bytes())
+        except (OSError, ValueError):
+            said = _Account().to_json()
+        return said | {"notes": [*self._notes, *said["notes"]], "marks_ns": self.marks_ns}
+
+    def _tell(self, message: Mapping[str, Any]) -> bool:
+        assert self._process is not None  # noqa: S101
+        assert self._process.stdin is not None  # noqa: S101
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            return False
+        return True
+
+    def _listen(self, seconds: float) -> bool:
+        """Takes in answers to marks; False when there will be none any more."""
+        assert self._process is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101
+        fd = self._process.stdout.fileno()
+        if not select.select([fd], [], [], seconds)[0]:
+            return True
+        data = os.read(fd, 65_536)
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            answer = json.loads(line)
+            self.marks_ns[answer["mark"]] = answer["t_ns"]
+        return bool(data)
+
+
+def _note(code: str, text: str) -> dict[str, str]:
+    return {"code": code, "text": text}
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Where the page is. It goes through a pipe: no command line or file holds the key that is among the headers."""
+
+    where: Destination
+    target: Target
+    path: str
+    headers: Sequence[str]
+
+    @classmethod
+    def of(cls, asked: ServerMetrics, where: Destination, target: Target, headers: Sequence[str]) -> Self:
+        """The page of the server that is measured, or the one asked for. Headers, with the key among them, and client
+        certificate are for the measured server alone. Raises AddressError.
+        """
+        if not asked.url:
+            return cls(where, target, "/metrics", headers)
+        page = parse_endpoint(asked.url)
+        path = page.base_path or "/metrics"
+        if (page.scheme, page.host, page.port) == (where.endpoint.scheme, where.endpoint.host, where.endpoint.port):
+            return cls(where, target, path, headers)
+        stranger = replace(target, client_cert_file="", client_key_file="")
+        return cls(destination(page, stranger), stranger, path, ())
+
+    def to_json(self) -> dict[str, Any]:
+        where = self.where
+        return {
+            "endpoint": asdict(where.endpoint),
+            "proxy": asdict(where.proxy) if where.proxy else None,
+            "addresses": [[int(family), list(address)] for family, address in where.addresses],
+            "preferred": where.preferred,
+            "target": asdict(self.target),
+            "path": self.path,
+            "headers": list(self.headers),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        endpoint, target = Endpoint(**data["endpoint"]), Target(**data["target"])
+        addresses = tuple((socket.AddressFamily(family), tuple(address)) for family, address in data["addresses"])
+        tls = tls_context(target) if endpoint.tls else None
+        proxy = Endpoint(**data["proxy"]) if data["proxy"] else None
+        return cls(
+            Destination(endpoint, addresses, tls, proxy, data["preferred"]), target, data["path"], data["headers"]
+        )
+
+    @property
+    def url(self) -> str:
+        return replace(self.where.endpoint, base_path=self.path).url
+
+
+# the process
+
+
+class _PageError(Exception):
+    """The page could not be read; ``final``: it will not be there a second later either."""
+
+    def __init__(self, code: str, text: str, *, final: bool) -> None:
+        super().__init__(text)
+        self.note = _note(code, text)
+        self.final = final
+
+
+@dataclass
+class _Account:
+    """What server.json says."""
+
+    engine: str = ""
+    url: str = ""
+    keys: tuple[str, ...] = ()
+    scrapes: int = 0
+    failed: int = 0
+    slowest_ms: float = 0.0
+    note: dict[str, str] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        notes = [self.note] if self.note else []
+        if not self.failed and not self.scrapes and self.url:
+            notes = [_note("metrics_no_answer", f"{self.url} gave no answer while the run lasted.")]
+        if self.failed and self.scrapes and self.note:
+            words = f"{self.failed} of {self.failed + self.scrapes} readings of the metrics page failed; the last one: "
+            notes = [_note(self.note["code"], words + self.note["text"])]
+        kept = ("engine", "url", "scrapes", "failed", "slowest_ms")
+        return {name: getattr(self, name) for name in kept} | {"keys": list(self.keys), "notes": notes}
+
+
+class _Reader:
+    """Reads the page once at a time into the spool."""
+
+    def __init__(self, order: _Order, spool: Spool) -> None:
+        self.account = _Account(url=order.url)
+        self._order = order
+        self._spool = spool
+        self._engine: EngineMetrics | None = None
+
+    @property
+    def hopeless(self) -> bool:
+        return not self.account.scrapes and self.account.failed >= _TRIES
+
+    def read(self) -> tuple[int, float]:
+        """(t_ns, sum of all counters). Raises _PageError, which is in the account by then."""
+        before = time.monotonic_ns()
+        try:
+            found = self._found()
+        except _PageError as error:
+            self.account.failed = _TRIES if error.final and not self.account.scrapes else self.account.failed + 1
+            self.account.note = error.note
+            raise
+        after = time.monotonic_ns()
+        t_ns = (before + after) // 2
+        for key, sample in found:
+            self._spool.append({"t_ns": t_ns, "metric": key, "labels": sample.labels, "value": sample.value})
+        self.account.scrapes += 1
+        self.account.slowest_ms = max(self.account.slowest_ms, (after - before) / 1e6)
+        return t_ns, sum(sample.value for key, sample in found if key in BY_KEY and BY_KEY[key].kind is Kind.COUNTER)
+
+    def _found(self) -> list[tuple[str, Sample]]:
+        page = fetch(self._order.where, self._order.path, self._order.headers)
+        if page is None:
+            raise _PageError("metrics_no_answer", f"{self._order.url} gave no whole answer.", final=False)
+        if page.status != 200 or len(page.text) > _MAX_PAGE_CHARS:
+            what = f"answers {page.status}" if page.status != 200 else "is larger than 8 MiB"
+            raise _PageError("no_metrics_page", f"{self._order.url} {what}. {_how()}", final=page.status in (404, 200))
+        self._engine = self._engine or engine_of(page.text)
+        if self._engine is None:
+            raise _PageError(
+                "no_metrics_page", f"{self._order.url} has no metrics that are known. {_how()}", final=True
+            )
+        try:
+            found = [(key, sample) for key, sample in self._engine.read(page.text) if abs(sample.value) < float("inf")]
+        except ExpositionError as error:
+            raise _PageError("metrics_unreadable", f"{self._order.url}: {error}.", final=False) from None
+        self.account.engine, self.account.keys = self._engine.engine, tuple(keys_of(found))
+        return found[:_MAX_ROWS]
+
+    def settle(self) -> int:
+        """Reads until two readings in a row count the same, for engines count a moment after they answer."""
+        t_ns, total = self.read()
+        for _ in range(_SETTLE_TRIES - 1):
+            time.sleep(_SETTLE_S)
+            before = total
+            t_ns, total = self.read()
+            if total == before:
+                break
+        return t_ns
+
+
+def _how() -> str:
+    return f"{'; '.join(engine.how for engine in ENGINES)}."
+
+
+def scrape(order: _Order, out: Path) -> None:
+    """Reads the page each second and at each mark, until standard input closes or the page proves not to be there."""
+    with Spool(out / SPOOL_NAME, SCHEMA) as spool:
+        reader = _Reader(order, spool)
+        due_s = time.monotonic()
+        flush_s = due_s + _FLUSH_S
+        try:
+            while not reader.hopeless and (marks := _marks(due_s)) is not None:
+                if marks:
+                    _answer(reader, marks)
+                if (now_s := time.monotonic()) >= due_s:
+                    due_s += _PERIOD_S * max(1, -((due_s - now_s) // _PERIOD_S))
+                    with contextlib.suppress(_PageError):
+                        reader.read()
+                if now_s >= flush_s:
+                    flush_s = now_s + _FLUSH_S
+                    spool.flush()
+        finally:
+            (out / DESCRIPTION_NAME).write_text(json.dumps(reader.account.to_json()))
+
+
+def _marks(until_s: float) -> list[int] | None:
+    """Marks that were asked for before ``until_s`` (CLOCK_MONOTONIC); None when the parent wants no more."""
+    if not select.select([0], [], [], max(0.0, until_s - time.monotonic()))[0]:
+        return []
+    data = os.read(0, 65_536)
+    return [json.loads(line)["mark"] for line in data.splitlines()] if data else None
+
+
+def _answer(reader: _Reader, marks: list[int]) -> None:
+    with contextlib.suppress(_PageError, OSError):
+        t_ns = reader.settle()
+        for mark in marks:
+            os.write(1, json.dumps({"mark": mark, "t_ns": t_ns}).encode() + b"\n")
+
+
+def main() -> int:
+    out, parent = Path(sys.argv[1]), int(sys.argv[2])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to judge
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    die_with(parent)
+    order = b""
+    while not order.endswith(b"\n"):  # unbuffered: marks may follow at once
+        piece = os.read(0, 1)
+        if not piece:
+            return 1
+        order += piece
+    scrape(_Order.from_json(json.loads(order)), out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""The scraper beside a real run, with metrics pages that do what they should not."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.services.misbehaving import Wire, good, serving
+from tests.services.tls import Authority, serving_tls
+
+ROOT = Path(__file__).resolve().parents[3]
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+@contextmanager
+def page(answer: Answer) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """A server of one page; its address, and the headers of each request so far."""
+    seen: list[dict[str, str]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(dict(self.headers))
+            answer(self)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/metrics", seen
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def body(text: str, status: int = 200) -> Answer:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        handler.send_header("Content-Length", str(len(text)))
+        handler.end_headers()
+        handler.wfile.write(text.encode())
+
+    return answer
+
+
+def paced(wire: Wire, seconds: float = 0.03) -> None:
+    time.sleep(seconds)
+    good(wire)
+
+
+def bench(
+    out: Path, *options: str, requests: int = 30, at: Any = None, **environment: str
+) -> tuple[dict[str, Any], float]:
+    """The summary of a short run on a small good server, and its seconds."""
+    began = time.monotonic()
+    with at or serving({"m": paced}) as server:
+        done = subprocess.run(
+            [sys.executable, "-m", "runners", "bench", "--url", server.url, "--model", "m", "--power", "none",
+             "--calibrate", "0", "--requests", str(requests), "--out", str(out), *options],
+            cwd=ROOT, capture_output=True, text=True, timeout=60, env={**os.environ, **environment}, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads((out / "summary.json").read_text()), time.monotonic() - began
+
+
+def codes(summary: dict[str, Any]) -> list[str]:
+    return [note["code"] for note in summary["server"]["notes"]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (body("nothing here", 404), "no_metrics_page"),
+        (body("<html>a page</html>"), "no_metrics_page"),
+        (body("llamacpp:requests_processing many\n"), "metrics_unreadable"),
+        (lambda handler: time.sleep(30), "metrics_no_answer"),
+        (lambda handler: handler.connection.close(), "metrics_no_answer"),
+    ],
+    ids=["not found", "not metrics", "unreadable", "hangs", "closes"],
+)
+def test_a_page_that_cannot_be_read_is_a_note_and_the_run_is_valid_and_not_held_up(tmp_path, answer, code):
+    with page(answer) as (url, _):
+        summary, seconds = bench(tmp_path, "--metrics-url", url)
+    assert summary["valid"]
+    assert codes(summary) == [code]
+    assert summary["stages"][0]["server"] is None
+    assert pq.read_table(tmp_path / "server.parquet").num_rows == 0
+    assert seconds < 20
+
+
+def test_switched_off_nothing_is_asked(tmp_path):
+    with page(body("llamacpp:requests_processing 0\n")) as (url, seen):
+        summary, _ = bench(tmp_path, "--metrics-url", url, "--no-metrics")
+    assert codes(summary) == ["metrics_off"]
+    assert seen == []
+
+
+def test_the_key_goes_to_the_measured_server_and_to_no_other(tmp_path):
+    with page(body("llamacpp:requests_processing 0\nllamacpp:tokens_predicted_total 4\n")) as (url, seen):
+        summary, _ = bench(tmp_path, "--metrics-url", url, "--api-key-env", "KEY", KEY="sk-canary-9f8e7d")
+    assert summary["server"]["engine"] == "llama.cpp"
+    assert len(seen) >= 3
+    assert not any("sk-canary" in str(headers) for headers in seen)
+
+
+def test_the_page_is_read_behind_tls_with_the_same_authority_as_the_load(tmp_path):
+    authority = Authority(tmp_path)
+    at = serving_tls({"m": paced}, authority.certificate())
+    summary, _ = bench(tmp_path, "--ca-file", str(authority.ca), at=at)
+    assert summary["server"]["url"].startswith("https://")
+    [note] = summary["server"]["notes"]
+    assert "has no metrics that are known" in note["text"]  # so it was read
+
+
+def test_an_address_that_is_never_contacted_is_not_contacted_for_metrics_either(tmp_path):
+    summary, _ = bench(tmp_path, "--metrics-url", "http://169.254.169.254/latest/meta-data")
+    assert codes(summary) == ["metrics_address"]
+    assert "never contacted" in summary["server"]["notes"][0]["text"]
+
+
+def test_the_page_is_read_about_once_a_second_and_once_more_around_each_stage(tmp_path):
+    told = "llamacpp:requests_processing 2\nllamacpp:tokens_predicted_total 4\n"
+    with page(body(told)) as (url, _):
+        summary, _ = bench(tmp_path, "--metrics-url", url, "--duration", "3", requests=10_000)
+    marks = summary["server"]["marks_ns"]
+    assert len(marks) == 2
+    times = sorted(set(pq.read_table(tmp_path / "server.parquet")["t_ns"].to_pylist()))
+    inside = [t for t in times if marks[0] < t < marks[1]]
+    assert 3 <= len(inside) <= 7
+    assert summary["stages"][0]["server"]["gauges"]["requests_running"] == {"mean": 2.0, "max": 2.0}
