@@ -14,7 +14,8 @@ from runners.load.arrivals import Pacing
 from runners.load.clock import Alarm, KernelClock
 from runners.load.exchange import Exchange
 from runners.load.framing import ProtocolError, Response, TooManyBytes
-from runners.load.outcomes import FATAL, UNREACHABLE, Outcome
+from runners.load.outcomes import Outcome
+from runners.load.patience import Patience
 from runners.load.transport import Connection, Destination, Progress, TransportError
 from runners.spec import Timeouts
 
@@ -25,8 +26,6 @@ _MAX_WAITING = 2_048
 _MAX_WAITING_BYTES = 16_000_000
 _DELAYS_KEPT = 65_536
 _IDLE_WAIT_S = 0.05
-_REFUSALS_BEFORE_GIVING_UP = 20
-_DENIALS_BEFORE_GIVING_UP = 3
 #: Too many requests, or no money left: only the answer's text tells, so it is read before others.
 _MAY_STOP_THE_RUN = 429
 
@@ -53,8 +52,7 @@ class Engine:
         self._idle: list[Connection] = []
         self._finished: deque[Exchange] = deque()
         self._waiting_bytes = 0
-        self._refusals = self._denials = 0
-        self._served = False
+        self._patience = Patience()
         self._next_scan_ns = 0
 
     def stop(self, reason: str) -> None:
@@ -346,24 +344,8 @@ class Engine:
         else:
             self._finished.append(exchange)
         self._waiting_bytes += exchange.response.bytes_in
-        self._give_up_when_pointless(exchange)
-
-    def _give_up_when_pointless(self, exchange: Exchange) -> None:
-        unreachable = exchange.outcome in UNREACHABLE
-        self._refusals = self._refusals + 1 if unreachable else 0
-        status = exchange.response.status
-        if exchange.outcome in FATAL or exchange.outcome is Outcome.CLIENT_SATURATED:
-            self.stop(str(exchange.outcome))
-        elif status == 402:
-            self.stop(str(Outcome.QUOTA_ERROR))
-        elif status in (401, 403):
-            self._denials += 1
-            if not self._served or self._denials >= _DENIALS_BEFORE_GIVING_UP:
-                self.stop(str(Outcome.AUTH_ERROR))
-        elif status is not None and 200 <= status < 300:
-            self._served, self._denials = True, 0
-        elif self._refusals >= _REFUSALS_BEFORE_GIVING_UP:
-            self.stop("endpoint_down")
+        if reason := self._patience.reason_to_stop(exchange):
+            self.stop(reason)
 
     def _drop(self, connection: Connection) -> None:
         if self._connections.pop(connection.fd, None) is not None:
