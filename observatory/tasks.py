@@ -7,6 +7,7 @@ from django.db import connection
 
 from observatory.runs import dispatch, joined, launch
 from observatory.schedules import due
+from observatory.studies import trials
 
 logger = logging.getLogger(__name__)
 
@@ -14,6 +15,7 @@ logger = logging.getLogger(__name__)
 @shared_task
 def run_benchmark(run_id: int) -> None:
     launch.execute(run_id)
+    trials.run_ended(run_id)
 
 
 @shared_task
@@ -23,10 +25,10 @@ def run_shard(shard_id: int) -> None:
 
 @shared_task
 def tick() -> None:
-    """Every few seconds: what was lost is found, what waits is woken, what is due is started; each whatever becomes
-    of the others.
+    """Every few seconds: what was lost is found, studies go on, what waits is woken, what is due is started; each
+    whatever becomes of the others.
     """
-    for part in (dispatch.reap, dispatch.sweep, due.start_due):
+    for part in (dispatch.reap, trials.advance_all, dispatch.sweep, due.start_due):
         try:
             part()
         except Exception:

@@ -29,6 +29,7 @@ class Run(models.Model):
         API = "api"
         SCHEDULE = "schedule"
         DEMO = "demo"
+        STUDY = "study"
 
     benchmark = models.ForeignKey(Benchmark, on_delete=models.PROTECT, related_name="runs")
     deployment = models.ForeignKey(Deployment, on_delete=models.PROTECT, related_name="runs")

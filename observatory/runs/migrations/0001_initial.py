@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('accelerator_group', models.CharField(blank=True, max_length=100)),
                 ('status', models.CharField(choices=[('queued', 'Queued'), ('running', 'Running'), ('finished', 'Finished'), ('failed', 'Failed'), ('cancelled', 'Cancelled'), ('lost', 'Lost')], default='queued', max_length=20)),
-                ('trigger', models.CharField(choices=[('page', 'Page'), ('api', 'Api'), ('schedule', 'Schedule'), ('demo', 'Demo')], max_length=20)),
+                ('trigger', models.CharField(choices=[('page', 'Page'), ('api', 'Api'), ('schedule', 'Schedule'), ('demo', 'Demo'), ('study', 'Study')], max_length=20)),
                 ('spec', models.JSONField()),
                 ('spec_sha256', models.CharField(max_length=64)),
                 ('setup', models.JSONField(default=dict, help_text='The deployment as it was when the run was queued')),
