@@ -30,6 +30,13 @@ class Busy(Exception):
 
 def start(study: Study, trigger: str, user: User | None = None) -> Trial:
     """A new trial with its order drawn, and its first run queued. Raises Busy."""
+    trial = create(study, trigger, user)
+    advance(trial.pk)
+    return trial
+
+
+def create(study: Study, trigger: str, user: User | None = None) -> Trial:
+    """A new trial with its order drawn; ``advance`` queues its first run. Raises Busy."""
     try:
         with transaction.atomic():
             trial = Trial.objects.create(study=study, trigger=trigger, started_by=user)
@@ -39,7 +46,6 @@ def start(study: Study, trigger: str, user: User | None = None) -> Trial:
             )
     except IntegrityError:
         raise Busy(study.trials.get(status=Trial.Status.RUNNING)) from None
-    advance(trial.pk)
     return trial
 
 
