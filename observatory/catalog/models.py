@@ -1,4 +1,5 @@
 from datetime import UTC, date, datetime
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -8,7 +9,8 @@ from django.urls import reverse
 
 from observatory.catalog.fields import EncryptedTextField, EndpointURLField, visible_ascii
 from runners.address import AddressError, parse_endpoint
-from runners.spec import Dialect
+from runners.engines.recipe import Engine, Recipe
+from runners.spec import Dialect, SpecError
 
 NOT_NEGATIVE = (MinValueValidator(0),)
 
@@ -182,6 +184,9 @@ class Endpoint(models.Model):
     for.
     """
 
+    #: The address of an engine that is started for each run: its port is another one each time.
+    STARTED_URL = "http://127.0.0.1"
+
     #: Whoever changes an endpoint says so when the key was entered with the change; else it is the stored one.
     key_entered = False
 
@@ -207,6 +212,11 @@ class Endpoint(models.Model):
     output_usd_per_mtok = models.DecimalField(
         max_digits=18, decimal_places=9, null=True, blank=True, validators=NOT_NEGATIVE
     )
+    recipe = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="How a worker starts the engine for each run; empty: a server that others run",
+    )
     probe = models.JSONField(null=True, blank=True, editable=False)
     probed_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
@@ -220,6 +230,20 @@ class Endpoint(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("endpoint", args=[self.pk])
+
+    def clean_fields(self, exclude: Any = None) -> None:
+        """Where the observatory starts the engine, its recipe says the address and, if need be, the model."""
+        try:
+            recipe = Recipe.from_json(self.recipe) if self.recipe else None
+        except SpecError as error:
+            raise ValidationError({"recipe": str(error)}) from None
+        if recipe:
+            self.recipe = recipe.to_json()
+            self.url = self.STARTED_URL
+            self.model = self.model or recipe.served_name
+            if recipe.engine is Engine.COMMAND and not settings.ENGINE_COMMANDS:
+                raise ValidationError({"recipe": "Commands are off. Whoever runs the workers sets ENGINE_COMMANDS=1."})
+        super().clean_fields(exclude=exclude)
 
     def clean(self) -> None:
         """A stored key does not follow the address to another scheme, host or port."""

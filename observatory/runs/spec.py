@@ -8,7 +8,7 @@ from typing import Any
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import FACTORS, Deployment, Site
 from observatory.runs import money
-from runners.spec import RunSpec
+from runners.spec import RunSpec, SpecError
 
 #: The variable through which the instrument gets the endpoint's key; no file ever holds it.
 API_KEY_VARIABLE = "OBSERVATORY_API_KEY"
@@ -18,6 +18,10 @@ def build(benchmark: Benchmark) -> RunSpec:
     """The specification of a new run, with a salt of its own. Raises SpecError that names the field and the fix."""
     deployment = benchmark.deployment
     endpoint = deployment.endpoint
+    if endpoint.recipe and benchmark.load_hosts > 1:
+        raise SpecError(
+            "shard.count: the engine is started on the worker, out of reach of other load hosts; ask for 1 load host"
+        )
     return RunSpec.from_json(
         {
             "target": {
@@ -88,6 +92,7 @@ def setup(benchmark: Benchmark) -> dict[str, Any]:
             "url": endpoint.url,
             "dialect": endpoint.dialect,
             "model": endpoint.model,
+            "recipe": endpoint.recipe,
             "billing": endpoint.billing,
             "price_provider": endpoint.price_provider,
             "price_model": endpoint.price_model,
