@@ -116,7 +116,8 @@ def _said(result: Result, row: Row, index: int) -> str:
     if found is None:
         return ""
     spread = "" if found.low is None else f"<br>{shown(found.low, unit)} to {shown(found.high, unit)}"
-    return f"{plain(result.arms[index].arm.name)}<br>{plain(row.measure.label)} {shown(found.value, unit)}{spread}<br>n = {found.n}"
+    name = plain(result.arms[index].arm.name)
+    return f"{name}<br>{plain(row.measure.label)} {shown(found.value, unit)}{spread}<br>n = {found.n}"
 
 
 def _predictions(result: Result, row: Row, xs: Sequence[Any], *, along: bool) -> Trace:

@@ -7,7 +7,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
-from django.forms.formsets import BaseFormSet, formset_factory
+from django.forms.formsets import formset_factory
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -17,7 +17,8 @@ from observatory.pages.access import Request
 from observatory.pages.benchmark_form import POWER_SOURCES
 from observatory.runs.models import Run
 from observatory.studies import design, ready_made, trials
-from observatory.studies.design import MAX_ARMS, MIN_ARMS, ArmPlan, DesignError
+from observatory.studies.design import MAX_ARMS, MIN_ARMS, ArmPlan
+from observatory.studies.measures import DesignError
 from observatory.studies.models import Study
 from observatory.studies.ready_made import READY_MADE
 from runners.metrics import METRICS, Better, Shape
@@ -73,16 +74,7 @@ class ArmForm(forms.Form):
         return ArmPlan(values["name"], values["deployment"], values["spec"])
 
 
-class Arms(BaseFormSet[ArmForm]):
-    """Empty rows count for nothing."""
-
-    def plans(self) -> list[ArmPlan]:
-        return [form.plan() for form in self.forms if form.has_changed() and form.is_valid()]
-
-
-ArmFormSet = formset_factory(
-    ArmForm, Arms, extra=0, min_num=SHOWN_ARMS, max_num=MAX_ARMS, validate_max=True, absolute_max=MAX_ARMS
-)
+ArmFormSet = formset_factory(ArmForm, extra=SHOWN_ARMS, max_num=MAX_ARMS, validate_max=True, absolute_max=MAX_ARMS)
 
 
 class StudyForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -126,7 +118,8 @@ class StudyForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def study(self) -> Study:
         """The study that the fields describe."""
-        values, study = self.cleaned_data, self.instance
+        values = self.cleaned_data
+        study: Study = self.instance
         chosen = list(dict.fromkeys([values["measure"], *values["also"]]))
         study.measures = [dict(zip(("metric", "statistic"), item.split(" "), strict=True)) for item in chosen]
         spec: dict[str, Any] = {
@@ -202,7 +195,9 @@ def own(request: Request) -> HttpResponse:
         study = form.study()
         _carry_over(study, copied)
         try:
-            return _started(request, design.create(study, _plans(arms.plans(), copied)))
+            return _started(
+                request, design.create(study, _plans([row.plan() for row in arms if row.cleaned_data], copied))
+            )
         except DesignError as error:
             form.add_error(error.field if error.field in form.fields else None, str(error))
     context = {

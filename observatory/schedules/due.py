@@ -81,7 +81,7 @@ def start_due(now: datetime | None = None) -> list[Run | Trial]:
 
 
 def _start(schedule: Schedule, now: datetime) -> Run | Trial | None:
-    """Takes the schedule's due times up to ``now``: the latest starts something, those before it are listed as missed."""
+    """Takes the due times up to ``now``: the latest starts something, those before it are listed as missed."""
     due_at = schedule.next_due_at
     assert due_at is not None  # noqa: S101
     with transaction.atomic():

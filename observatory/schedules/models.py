@@ -34,15 +34,15 @@ class Schedule(models.Model):
     def __str__(self) -> str:
         return f"{self.cron} ({self.time_zone})"
 
+    def get_absolute_url(self) -> str:
+        return reverse("schedule", args=[self.pk])
+
     @property
     def subject(self) -> Benchmark | Study:
         """What it starts."""
         found = self.benchmark or self.study
         assert found is not None  # noqa: S101
         return found
-
-    def get_absolute_url(self) -> str:
-        return reverse("schedule", args=[self.pk])
 
 
 class Occurrence(models.Model):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from observatory.compare.sources import numbers_are_valid, stage_result
 from observatory.compare.stages import Number, StageResult
@@ -17,6 +18,13 @@ class Turn:
     stage: StageResult | None
     reason: str = ""
     waits: bool = False
+
+    @property
+    def server_shares(self) -> Mapping[str, float]:
+        """Shares by the server's own counters, such as that of drafted tokens that were accepted."""
+        summary = (self.slot.run.summary if self.slot.run else None) or {}
+        stage: Mapping[str, Any] = next(iter(summary.get("stages", [])), {})
+        return (stage.get("server") or {}).get("shares") or {}
 
     def number(self, key: tuple[str, str]) -> Number | None:
         return None if self.stage is None else self.stage.numbers.get(key)
@@ -39,9 +47,12 @@ class ArmTurns:
         return {repeat: number.value for repeat, number in numbers.items() if number is not None}
 
     def means(self) -> dict[tuple[str, str], float]:
-        """Of every statistic that some repeat has, over those that have it."""
+        """Of every statistic that some repeat has, and of what the server counted, over those that have it."""
         keys = dict.fromkeys(key for stage in self.usable for key in stage.numbers)
         found = {key: list(self.values(key).values()) for key in keys}
+        for shares in (turn.server_shares for turn in self.turns.values() if turn.stage is not None):
+            for name, value in shares.items():
+                found.setdefault((name, "mean"), []).append(value)
         return {key: sum(values) / len(values) for key, values in found.items()}
 
 

@@ -10,7 +10,7 @@ speedup   the output is how many times as fast as the baseline the arm is
 
 Inputs come, later ones first, from the arm, the study, and what the catalog knows of the arm's deployment; what is left
 has the calculator's default. An input "baseline.NAME" or "arm.NAME" is taken from what was measured: NAME is a metric,
-or METRIC.STATISTIC, or one of ``DERIVED``; "* NUMBER" may follow.
+or METRIC.STATISTIC, or one of ``DERIVED`` or of ``SERVER_SHARES``; "* NUMBER" may follow.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,12 @@ def _over(numbers: Numbers, above: tuple[str, str], below: tuple[str, str], scal
 
 DERIVED: dict[str, Callable[[Numbers], float | None]] = {
     "prefill_tokens_per_s": lambda numbers: _over(numbers, ("input_tokens", "mean"), ("ttft_ms", "p50"), 1e3),
+    "decode_steps_per_s": lambda numbers: 1e3 / tpot if (tpot := numbers.get(("tpot_ms", "p50"))) else None,
 }
+
+
+#: Shares that the server's own counters give (docs/server-metrics.md).
+SERVER_SHARES = ("accepted_share", "prefix_hit_share")
 
 
 @dataclass(frozen=True)
@@ -94,8 +99,9 @@ def _check_reference(name: str, value: Any) -> None:
         return
     key, scale = _split(value)
     metric = key.partition(".")[0]
-    if metric not in BY_KEY and key not in DERIVED:
-        raise DesignError("prediction", f"{name}: {key!r} is neither a metric nor one of {_words(DERIVED)}.")
+    if metric not in BY_KEY and key not in (*DERIVED, *SERVER_SHARES):
+        known = _words((*DERIVED, *SERVER_SHARES))
+        raise DesignError("prediction", f"{name}: {key!r} is neither a metric nor one of {known}.")
     if scale is None:
         raise DesignError(
             "prediction", f'{name}: what follows "*" must be a number, such as "baseline.tpot_ms * 0.001".'

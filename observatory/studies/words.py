@@ -75,6 +75,21 @@ def _amount(value: float, relative: bool, unit: str) -> str:
     return f"{text} {'higher' if value >= 0 else 'lower'}"
 
 
+def _server_words(turns: ArmTurns) -> str:
+    """What the server's own counters say of the technique."""
+    means = turns.means()
+    names = {
+        "accepted_share": "of the drafted tokens were accepted",
+        "prefix_hit_share": "of the prompt came from the cache",
+    }
+    found = [
+        f"{significant(100 * means[name, 'mean'])} % {words}"
+        for name, words in names.items()
+        if (name, "mean") in means
+    ]
+    return f"by the server's own counters {' and '.join(found)}" if found else ""
+
+
 def notes(study: Study, row: Row, arms: Sequence[ArmTurns], missing: Sequence[Missing]) -> tuple[str, ...]:
     """What a reader must know before acting on the numbers."""
     compared = len(arms) - 1
@@ -89,6 +104,7 @@ def notes(study: Study, row: Row, arms: Sequence[ArmTurns], missing: Sequence[Mi
         found.append(
             f"{len(missing)} of the turns gave nothing that can be used: the effects rest on the repeats that are left."
         )
+    found += [f"{turns.arm.name}: {text}." for turns in arms if (text := _server_words(turns))]
     measured = sorted({name for cell in row.cells if cell.predicted for name in cell.predicted.measured_inputs})
     if measured:
         found.append(f"The prediction takes from the measurement: {', '.join(measured)}.")

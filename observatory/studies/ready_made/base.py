@@ -11,7 +11,8 @@ from django.db import transaction
 
 from observatory.catalog.models import Deployment, Endpoint
 from observatory.studies import design
-from observatory.studies.design import ArmPlan, DesignError
+from observatory.studies.design import ArmPlan
+from observatory.studies.measures import DesignError
 from observatory.studies.models import Study
 
 #: All engines that a worker starts share its machine: runs of them never overlap.
@@ -19,12 +20,20 @@ GROUP = "this machine"
 #: A rented machine of this size; whoever knows better edits the deployment.
 USD_PER_HOUR = Decimal("0.0850")
 
+MODEL = "SmolLM2-135M-Instruct"
+
 Json = Mapping[str, Any]
+
+
+def llamacpp(model: str = MODEL, threads: int | None = None, **options: Any) -> Json:
+    """The recipe of a llama.cpp. In the name of an option ``__`` stands for a dot."""
+    named = {name.replace("__", "."): value for name, value in options.items()}
+    return {"engine": "llama.cpp", "model": model, "options": named} | ({"threads": threads} if threads else {})
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """An arm whose engine the observatory starts: ``recipe`` is that of an endpoint. Equal recipes are one deployment."""
+    """An arm whose engine the observatory starts by the ``recipe`` of an endpoint. Equal recipes are one deployment."""
 
     name: str
     recipe: Json
