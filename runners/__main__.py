@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from runners import __version__, bench_cli, probe
 from runners.engines import cli as engine_cli
+from runners.engines import models_cli
 from runners.load import calibrate
 from runners.power import cli as power_cli
 
@@ -16,6 +17,7 @@ _COMMANDS = (
     ("power", power_cli, "say which power instruments this machine has"),
     ("calibrate", calibrate, "measure this machine's own error against a server of known timing"),
     ("engine", engine_cli, "start llama.cpp, vLLM or another engine on this machine"),
+    ("model", models_cli, "make a smaller or larger form of the model that is installed"),
 )
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +25,6 @@ _ANSWER_S = 5.0
 _TAIL_LINES = 20
 _TAIL_BYTES = 8192
 
-#: Told several times a second what the engine is doing; what it raises ends the start.
-Tell = Callable[[str], None]
-
 
 class EngineError(RuntimeError):
     """The engine did not start, or has ended; the message holds its own last words and what to do."""
@@ -35,7 +32,8 @@ class EngineError(RuntimeError):
 
 @dataclass(frozen=True)
 class RunningEngine:
-    """``command``: exactly what was started, ``environment`` what was added for it. ``start_s``: until it answered."""
+    """``command``: exactly what was started, ``environment`` what was added for it. ``model_files``: checksums of
+    those that were made for it. ``start_s``: until it answered."""
 
     recipe: Recipe
     url: str
@@ -43,6 +41,7 @@ class RunningEngine:
     version: str
     command: tuple[str, ...]
     environment: Mapping[str, str]
+    model_files: tuple[str, ...]
     start_s: float
     log: Path
     process: "subprocess.Popen[bytes]"
@@ -70,6 +69,7 @@ class RunningEngine:
             "model": self.model,
             "command": shlex.join(self.command),
             "environment": dict(self.environment),
+            "model_files": list(self.model_files),
             "recipe": self.recipe.to_json(),
             "start_s": round(self.start_s, 3),
             "log_tail": self.log_tail(),
@@ -86,11 +86,12 @@ def tail(log: Path) -> str:
 
 @contextmanager
 def launch(
-    recipe: Recipe, log: Path | None = None, tell: Tell = lambda words: None, port: int = 0
+    recipe: Recipe, log: Path | None = None, tell: commands.Tell = lambda words: None, port: int = 0
 ) -> Iterator[RunningEngine]:
     """The engine, ready to answer on a loopback port; ends with the block, and with this process however that ends.
 
-    ``log``: where all that it says goes; else a file that goes with it. Raises EngineError, SpecError.
+    ``tell`` hears several times a second what goes on; what it raises ends the start. ``log``: where all that it
+    says goes; else a file that goes with it. Raises EngineError, SpecError.
     """
     recipe.check()
     with tempfile.TemporaryDirectory() as folder:
@@ -138,7 +139,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _ready(
-    recipe: Recipe, plan: commands.Plan, process: "subprocess.Popen[bytes]", log: Path, tell: Tell
+    recipe: Recipe, plan: commands.Plan, process: "subprocess.Popen[bytes]", log: Path, tell: commands.Tell
 ) -> RunningEngine:
     began_s = time.monotonic()
     url = f"http://{HOST}:{plan.port}"
@@ -156,7 +157,7 @@ def _ready(
             time.sleep(_LOOK_S)
         start_s = time.monotonic() - began_s
         model, version = _model(session, url) or recipe.served_name, plan.version or _version(session, url)
-    return RunningEngine(recipe, url, model, version, plan.command, plan.environment, start_s, log, process)
+    return RunningEngine(recipe, url, model, version, plan.command, plan.environment, plan.files, start_s, log, process)
 
 
 def _last_words(what: str, log: Path) -> str:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from runners.engines import llamacpp_options, options, vllm_options
+from runners.engines.derived import HF, Derived
 from runners.engines.packaged import MODEL_NAME
 from runners.strict_json import SpecError, build
 
@@ -28,7 +29,7 @@ OPTIONS = {
 }
 #: Variables that change how an engine computes, and none that make a program load other code.
 _VARIABLES = re.compile(r"(OMP|KMP|GOMP|MKL|DNNL|OPENBLAS|GGML|LLAMA|VLLM|TORCH|CUDA|NCCL|HF|TOKENIZERS)_[A-Z0-9_]+")
-_COMMAND_FIELDS = {"port", "model", "host"}
+DRAFT_OPTION = "speculative.draft.mparams.path"
 MOST_READY_S = 3600.0
 
 
@@ -66,8 +67,7 @@ class Recipe:
     def check(self) -> None:
         """Raises SpecError that names the field and the fix."""
         options.check(OPTIONS[self.engine], self.options, "recipe.options")
-        if self.engine is Engine.VLLM and not self.model:
-            raise SpecError(f"recipe.model: say which model vLLM serves, such as a folder or {MODEL_NAME}:HF")
+        self._check_models()
         if self.threads is not None and (self.threads < 1 or self.engine is not Engine.LLAMA_CPP):
             raise SpecError("recipe.threads: 1 or more, and only for llama.cpp; bind other engines with cores")
         if any(core < 0 for core in self.cores) or len(set(self.cores)) < len(self.cores):
@@ -76,6 +76,19 @@ class Recipe:
             raise SpecError(f"recipe.ready_s: more than 0 and at most {MOST_READY_S:g} seconds")
         self._check_command()
         self._check_environment()
+
+    def _check_models(self) -> None:
+        if self.engine is Engine.VLLM and not self.model:
+            raise SpecError(f"recipe.model: say which model vLLM serves, such as a folder or {MODEL_NAME}:{HF}")
+        drafting = self.options.get("speculative-config", {}).get("model")
+        named = {"model": self.model, f"options.{DRAFT_OPTION}": self.options.get(DRAFT_OPTION)}
+        for name, model in (named | {"options.speculative-config.model": drafting}).items():
+            asked = Derived.named(model, f"recipe.{name}") if isinstance(model, str) else None
+            if asked is None or self.engine is Engine.COMMAND:
+                continue
+            if (asked.form == HF) is not (self.engine is Engine.VLLM):
+                fix = f"{MODEL_NAME}:{HF}" if self.engine is Engine.VLLM else f"{MODEL_NAME}:Q8_0"
+                raise SpecError(f"recipe.{name}: {self.engine.value} does not read {asked.form}; write such as {fix}")
 
     def _check_command(self) -> None:
         if self.engine is not Engine.COMMAND:
