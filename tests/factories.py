@@ -247,7 +247,7 @@ def trial(of: Study, ttft_ms: tuple[float, ...] = (80.0, 40.0), runs: int | None
     """A trial whose first ``runs`` turns are over (all: and so is the trial); repeats differ a little."""
     made = trials.create(of, Run.Trigger.PAGE)
     for slot in list(made.slots.select_related("arm"))[:runs]:
-        plan = Plan(levels=(4,), ttft_ms=ttft_ms[slot.arm.index] * (1 + 0.01 * slot.repeat), requests=60)
+        plan = Plan(levels=(4,), ttft_ms=ttft_ms[slot.arm.index] * (1 + 0.01 * slot.repeat), requests=20)
         slot.run = finished_run(slot.arm.benchmark, plan, trigger=Run.Trigger.STUDY)
         slot.save()
     if runs is None:

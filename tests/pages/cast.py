@@ -14,6 +14,7 @@ from observatory.catalog.seed import seed
 from observatory.runs.models import Run
 from observatory.schedules.due import arm
 from observatory.schedules.models import Occurrence, Schedule
+from observatory.studies.models import Study, Trial
 from tests import factories
 from tests.simulation import Plan
 
@@ -42,6 +43,7 @@ PROBE = {
         {"name": "metrics", "label": "has a metrics page", "ok": None, "evidence": "no answer"},
     ],
 }
+PREDICTION = {"calculator": "speculative", "output": "speedup", "as": "speedup", "inputs": {"drafted": 3}}
 UNUSABLE = PROBE | {
     "usable": False,
     "code": "connect_refused",
@@ -63,6 +65,8 @@ class Cast:
     finished: Run
     running: Run
     queued: Run
+    study: Study
+    trial: Trial
 
 
 def fill(user: User) -> Cast:
@@ -88,7 +92,9 @@ def fill(user: User) -> Cast:
     _past(schedule, finished)
     token, _ = tokens.make(user, "nightly report")
     endpoint.refresh_from_db()
-    return Cast(endpoint, benchmark.deployment, benchmark, schedule, token, finished, running, queued)
+    study = factories.study(prediction=PREDICTION)
+    trial = factories.trial(study)
+    return Cast(endpoint, benchmark.deployment, benchmark, schedule, token, finished, running, queued, study, trial)
 
 
 def _past(schedule: Schedule, run: Run) -> None:

@@ -34,9 +34,25 @@ PAGES: dict[str, Address] = {
     "schedules": lambda cast: "/schedules",
     "schedule": lambda cast: f"/schedules/{cast.schedule.pk}",
     "schedule-form": lambda cast: f"/schedules/{cast.schedule.pk}/edit",
+    "studies": lambda cast: "/studies",
+    "study": lambda cast: f"/studies/{cast.study.pk}",
+    "study-choose": lambda cast: "/studies/new",
+    "study-ready": lambda cast: "/studies/new/prefix-caching",
+    "study-form": lambda cast: f"/studies/new/own?copy={cast.study.pk}",
     "tokens": lambda cast: "/tokens",
 }
-EMPTY = ("welcome", "runs", "endpoints", "deployments", "hardware", "sites", "benchmarks", "schedules", "tokens")
+EMPTY = (
+    "welcome",
+    "runs",
+    "endpoints",
+    "deployments",
+    "hardware",
+    "sites",
+    "benchmarks",
+    "schedules",
+    "studies",
+    "tokens",
+)
 NEW = ("endpoints/new", "deployments/new", "benchmarks/new")
 
 
