@@ -24,6 +24,7 @@ from observatory.pages.twins import answer, facts
 from observatory.runs import money
 from observatory.runs.models import Run
 from runners.engines.cli import arguments
+from runners.engines.options import typed
 from runners.engines.recipe import OPTIONS, Recipe
 
 #: For programs. The key is not in it.
@@ -63,6 +64,7 @@ def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
     context = {
         "endpoint": found,
         "command": shlex.join(["python", "-m", "runners", "engine", *_arguments(found)]) if found.recipe else "",
+        "options": [(name, typed(value)) for name, value in found.recipe.get("options", {}).items()],
         "measured": _measured(found),
         "price": money.rates(found) if found.billing == Billing.TOKENS else None,
         "deployments": DeploymentTable(all_deployments().filter(endpoint=found), exclude=("endpoint", "model")),

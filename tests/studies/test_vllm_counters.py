@@ -78,8 +78,9 @@ def bench(server: RunningEngine, out: Path, *options: str) -> dict[str, Any]:
 def test_the_tokens_that_vllm_counts_are_ours(server: RunningEngine, tmp_path: Path, concurrency: str) -> None:
     before = counters(server)
     summary = bench(
-        server, tmp_path, "--concurrency", concurrency, "--requests", "12", "--output-tokens", "48", "--seed", concurrency,
-        "--workload", "prefixes", "--prefix-groups", "2", "--prefix-tokens", "192", "--input-tokens", "256",
+        server, tmp_path, "--concurrency", concurrency, "--requests", "12", "--output-tokens", "48",
+        "--seed", concurrency, "--workload", "prefixes", "--prefix-groups", "2", "--prefix-tokens", "192",
+        "--input-tokens", "256",
     )  # fmt: skip
     after = counters(server)
     (stage,) = summary["stages"]
