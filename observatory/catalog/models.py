@@ -7,9 +7,9 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.urls import reverse
 
+from observatory.catalog import recipes
 from observatory.catalog.fields import EncryptedTextField, EndpointURLField, visible_ascii
 from runners.address import AddressError, parse_endpoint
-from runners.engines.recipe import Engine, Recipe
 from runners.spec import Dialect, SpecError
 
 NOT_NEGATIVE = (MinValueValidator(0),)
@@ -184,8 +184,8 @@ class Endpoint(models.Model):
     for.
     """
 
-    #: The address of an engine that is started for each run: its port is another one each time.
-    STARTED_URL = "http://127.0.0.1"
+    #: In place of an address where a worker starts the engine for each run; the name can never be another's.
+    STARTED_URL = "http://started-by-the-worker.invalid"
 
     #: Whoever changes an endpoint says so when the key was entered with the change; else it is the stored one.
     key_entered = False
@@ -234,15 +234,14 @@ class Endpoint(models.Model):
     def clean_fields(self, exclude: Any = None) -> None:
         """Where the observatory starts the engine, its recipe says the address and, if need be, the model."""
         try:
-            recipe = Recipe.from_json(self.recipe) if self.recipe else None
+            recipe = recipes.read(self.recipe) if self.recipe else None
         except SpecError as error:
             raise ValidationError({"recipe": str(error)}) from None
         if recipe:
-            self.recipe = recipe.to_json()
-            self.url = self.STARTED_URL
+            if self.url not in ("", self.STARTED_URL):
+                raise ValidationError({"url": "Leave it empty: a worker starts the engine, on a port that is free."})
+            self.recipe, self.url = recipe.to_json(), self.STARTED_URL
             self.model = self.model or recipe.served_name
-            if recipe.engine is Engine.COMMAND and not settings.ENGINE_COMMANDS:
-                raise ValidationError({"recipe": "Commands are off. Whoever runs the workers sets ENGINE_COMMANDS=1."})
         super().clean_fields(exclude=exclude)
 
     def clean(self) -> None:

@@ -6,14 +6,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-
+from observatory.catalog import recipes
 from observatory.runs.ingest import Ending
 from observatory.runs.models import Run
 from observatory.runs.spool import Copier
 from observatory.runs.watch import Renew, Verdict, Watch
 from runners.engines.launch import EngineError, RunningEngine, launch
-from runners.engines.recipe import Engine, Recipe, SpecError
+from runners.engines.recipe import SpecError
 
 #: What is kept of the engine beside the results, until they are collected.
 FACTS_FILE = "engine.json"
@@ -56,19 +55,12 @@ def running(run: Run, directory: Path, secret: str, renew: Renew) -> Iterator[Ru
     start = _Start()
     with ExitStack() as engines:
         try:
-            recipe = allowed(Recipe.from_json(asked))
+            recipe = recipes.read(asked)
             with Watch(start, Copier(run, directory, secret), secret, renew) as watch:
                 engine = engines.enter_context(launch(recipe, directory / "engine.log", start.tell(watch)))
         except (EngineError, SpecError) as error:
             raise NotMeasuredError(Ending(Run.Status.FAILED, "engine_not_started", str(error))) from None
         yield engine
-
-
-def allowed(recipe: Recipe) -> Recipe:
-    """Raises SpecError for a command where the administrator has not said that commands may be run."""
-    if recipe.engine is Engine.COMMAND and not settings.ENGINE_COMMANDS:
-        raise SpecError("recipe.engine: commands are off here; whoever runs the workers sets ENGINE_COMMANDS=1")
-    return recipe
 
 
 def aimed(run: Run, engine: RunningEngine | None) -> dict[str, Any]:

@@ -41,32 +41,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def recipe_of(args: argparse.Namespace) -> Recipe:
     """Raises SpecError."""
     engine = Engine(args.engine)
-    named = {name: options.named(OPTIONS[engine], name, "--option") for name, _ in map(_pair, args.option)}
+    given = {
+        name: options.named(OPTIONS[engine], name, "--option").of_text(text)
+        for name, text in options.pairs(args.option, "--option")
+    }
     data: dict[str, Any] = {
         "engine": engine,
         "model": args.model,
-        "options": {name: named[name].of_text(text) for name, text in map(_pair, args.option)},
-        "environment": dict(map(_pair, args.env)),
+        "options": given,
+        "environment": dict(options.pairs(args.env, "--env")),
         "threads": args.threads,
-        "cores": _cores(args.cores),
+        "cores": options.cores(args.cores, "--cores"),
         "command": args.template,
         "ready_s": args.ready,
     }
     return Recipe.from_json(data)
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not found or not name:
-        raise SpecError(f"{text!r}: write it as name=value")
-    return name, value
-
-
-def _cores(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",") if part]
-    except ValueError:
-        raise SpecError(f"--cores: {text!r} is no list of cores such as 0,1") from None
+def arguments(recipe: Recipe) -> list[str]:
+    """The arguments that start the same engine by hand."""
+    found = [recipe.engine.value]
+    if recipe.model:
+        found += ["--model", recipe.model]
+    for name, value in recipe.options.items():
+        found += ["--option", f"{name}={options.typed(value)}"]
+    for name, text in recipe.environment.items():
+        found += ["--env", f"{name}={text}"]
+    if recipe.threads:
+        found += ["--threads", str(recipe.threads)]
+    if recipe.cores:
+        found += ["--cores", ",".join(map(str, recipe.cores))]
+    if recipe.command:
+        found += ["--command", recipe.command]
+    return found if recipe.ready_s == Recipe.ready_s else [*found, "--ready", f"{recipe.ready_s:g}"]
 
 
 def run(args: argparse.Namespace) -> int:

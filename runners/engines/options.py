@@ -1,12 +1,16 @@
 """What an engine may be told, in its own terms: the kinds of values, and their check."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
 from runners.strict_json import SpecError
+
+#: So much of a wrong value is repeated.
+_SHOWN = 80
 
 
 class Kind(StrEnum):
@@ -45,7 +49,7 @@ class Option:
         return f"{self.kind.value} of {' and '.join(bounds)}" if bounds else self.kind.value
 
     def complaint(self, value: Any) -> str | None:
-        return None if self._fits(value) else f"{json.dumps(value)} is not {self.wanted}"
+        return None if self._fits(value) else f"{json.dumps(value)[:_SHOWN]} is not {self.wanted}"
 
     def _fits(self, value: Any) -> bool:
         match self.kind:
@@ -83,6 +87,32 @@ class Option:
 
 def _texts(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, str) and item for item in value)
+
+
+def typed(value: Any) -> str:
+    """A value as ``of_text`` reads it."""
+    if isinstance(value, str):
+        return value
+    return ",".join(value) if isinstance(value, list) else json.dumps(value)
+
+
+def pairs(lines: Iterable[str], path: str) -> list[tuple[str, str]]:
+    """Names and values of lines such as name=value. Raises SpecError."""
+    found = []
+    for line in filter(str.strip, lines):
+        name, equals, value = line.strip().partition("=")
+        if not equals or not name.strip():
+            raise SpecError(f"{path}: {line!r}: write it as name=value")
+        found.append((name.strip(), value.strip()))
+    return found
+
+
+def cores(text: str, path: str) -> list[int]:
+    """Numbers with commas between. Raises SpecError."""
+    try:
+        return [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise SpecError(f"{path}: {text!r} is no list of cores such as 0,1") from None
 
 
 def named(options: tuple[Option, ...], name: str, path: str) -> Option:

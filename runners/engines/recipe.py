@@ -1,6 +1,7 @@
 """What engine to start and how: a frozen dataclass, JSON in and out. A recipe holds no secret."""
 
 import dataclasses
+import json
 import re
 import shlex
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ OPTIONS = {
 _VARIABLES = re.compile(r"(OMP|KMP|GOMP|MKL|DNNL|OPENBLAS|GGML|LLAMA|VLLM|TORCH|CUDA|NCCL|HF|TOKENIZERS)_[A-Z0-9_]+")
 DRAFT_OPTION = "speculative.draft.mparams.path"
 MOST_READY_S = 3600.0
+MOST_CHARACTERS = 20_000
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Recipe:
 
     def check(self) -> None:
         """Raises SpecError that names the field and the fix."""
+        self._check_text()
         options.check(OPTIONS[self.engine], self.options, "recipe.options")
         self._check_models()
         if self.threads is not None and (self.threads < 1 or self.engine is not Engine.LLAMA_CPP):
@@ -76,6 +79,16 @@ class Recipe:
             raise SpecError(f"recipe.ready_s: more than 0 and at most {MOST_READY_S:g} seconds")
         self._check_command()
         self._check_environment()
+
+    def _check_text(self) -> None:
+        """A database must take it."""
+        try:
+            text = json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False)
+            text.encode()
+        except ValueError:
+            raise SpecError("recipe: it holds text or a number that cannot be stored; type it anew") from None
+        if "\\u0000" in text or len(text) > MOST_CHARACTERS:
+            raise SpecError(f"recipe: at most {MOST_CHARACTERS} characters, none of them NUL")
 
     def _check_models(self) -> None:
         if self.engine is Engine.VLLM and not self.model:

@@ -35,7 +35,7 @@ def start(make: Make, recipe: dict[str, Any], **changes: Any) -> Run:
     # A variable of its own tells this test's engine from others on the machine.
     recipe = recipe | {"environment": {"LLAMA_TEST": asked.name + str(os.getpid())}}
     endpoint = asked.deployment.endpoint
-    endpoint.recipe = recipe
+    endpoint.recipe, endpoint.url = recipe, ""
     endpoint.clean_fields()
     endpoint.save()
     values = {"input_tokens": 32, "output_tokens": 4, "levels": [1], "requests": 4, "power_source": "none"}
