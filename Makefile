@@ -12,7 +12,7 @@ demo: install
 
 ## Everything that must hold: lint, types, layering, checks, tests.
 test: install-dev lint types
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 ## Only the environment.
 install: $(VENV)/.base
