@@ -14,14 +14,16 @@ from django.views.decorators.http import require_POST
 
 from observatory.pages import charts, study_charts
 from observatory.pages.access import Request
+from observatory.pages.estimates import estimate, pace_of
 from observatory.pages.listing import arrange
 from observatory.pages.tables import ScheduleTable, StudyTable, TrialTable, asks
 from observatory.pages.twins import answer, facts
 from observatory.runs.models import Run
-from observatory.studies import trials, verdict
+from observatory.studies import design, trials, verdict
 from observatory.studies.findings import Result, Row
-from observatory.studies.models import Study, Trial
+from observatory.studies.models import Arm, Study, Trial
 from observatory.theory.registry import BY_NAME
+from runners.spec import SpecError
 
 #: For programs.
 COLUMNS = {
@@ -37,7 +39,9 @@ CHARTS = ("values", "effects")
 
 def all_studies() -> QuerySet[Study]:
     """Each with its arms and trials at hand."""
-    return Study.objects.prefetch_related("arms__deployment", "trials")
+    return Study.objects.prefetch_related(
+        "arms__deployment__endpoint", "arms__benchmark__deployment__endpoint", "trials"
+    )
 
 
 @login_required
@@ -128,6 +132,7 @@ def _context(request: Request, study: Study, trial: Trial | None, result: Result
         "schedules": ScheduleTable(study.schedules.all(), exclude=("subject",), orderable=False),
         "running": next((item for item in study.trials.all() if not item.ended), None),
         "theory": BY_NAME.get(study.prediction.get("calculator", "")),
+        **_takes(study, arms),
     }
     if trial is None or result is None:
         return context
@@ -143,6 +148,21 @@ def _context(request: Request, study: Study, trial: Trial | None, result: Result
             "predicted": _predicted(study, result) if study.prediction else [],
         }
     )
+
+
+def _takes(study: Study, arms: list[Arm]) -> dict[str, Any]:
+    """What a trial will take, the start of engines left out; or why it cannot be carried out as it stands."""
+    try:
+        each = [estimate(design.asked_of(arm, 1), pace_of(arm.deployment, arm.benchmark)) for arm in arms]
+    except SpecError as error:
+        return {"trouble": str(error)}
+    prices = [item.usd for item in each]
+    return {
+        "seconds": study.repeats * sum(item.seconds for item in each),
+        "requests": study.repeats * sum(item.requests for item in each),
+        "usd": None if None in prices else study.repeats * sum(filter(None, prices)),
+        "pace": each[0].pace,
+    }
 
 
 def _pretty(spec: dict[str, Any]) -> str:

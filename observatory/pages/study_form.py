@@ -21,7 +21,7 @@ from observatory.studies.design import MAX_ARMS, MIN_ARMS, ArmPlan
 from observatory.studies.measures import DesignError
 from observatory.studies.models import Study
 from observatory.studies.ready_made import READY_MADE
-from runners.metrics import METRICS, Better, Shape
+from runners.metrics import BY_KEY, METRICS, Better, Shape
 
 ARRIVALS = (("closed", "Concurrency"), ("poisson", "Rate, at random"), ("constant", "Rate, evenly"))
 SHOWN_ARMS = 4
@@ -74,7 +74,11 @@ class ArmForm(forms.Form):
         return ArmPlan(values["name"], values["deployment"], values["spec"])
 
 
-ArmFormSet = formset_factory(ArmForm, extra=SHOWN_ARMS, max_num=MAX_ARMS, validate_max=True, absolute_max=MAX_ARMS)
+def _arm_forms(request: Request, known: list[dict[str, Any]]) -> Any:
+    """Rows for the arms that are known, and empty ones."""
+    spare = max(1, SHOWN_ARMS - len(known))
+    rows = formset_factory(ArmForm, extra=spare, max_num=MAX_ARMS, validate_max=True, absolute_max=MAX_ARMS)
+    return rows(request.POST or None, prefix="arms", initial=known)
 
 
 class StudyForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -154,11 +158,12 @@ def ready(request: Request, slug: str) -> HttpResponse:
         made = _made(request, found.shortened() if short else found, request.POST.get("name", "").strip())
         if made:
             return made
+    measure = found.measures[0]
     context = {
         "ready": found,
         "name": request.POST.get("name") or _free_name(found.title),
         "short": short,
-        "measures": [f"{item['metric']} {item.get('statistic', 'mean')}" for item in found.measures],
+        "decides": f"{BY_KEY[measure['metric']].label} {measure.get('statistic', '')}",
     }
     return render(request, "studies/ready.html", context)
 
@@ -190,7 +195,7 @@ def own(request: Request) -> HttpResponse:
     """A study of arms of one's own; ``?copy=`` begins from another one."""
     copied = _copied(request.GET.get("copy", ""))
     form = StudyForm(request.POST or None, instance=Study(created_by=request.user), initial=_initial(copied))
-    arms = ArmFormSet(request.POST or None, prefix="arms", initial=_arms(copied))
+    arms = _arm_forms(request, _arms(copied))
     if request.method == "POST" and form.is_valid() and arms.is_valid():
         study = form.study()
         _carry_over(study, copied)
@@ -234,8 +239,28 @@ def _initial(copied: Study | None) -> dict[str, Any]:
         "power_source": spec.get("power", {}).get("source", "auto"),
         "measure": measures[0],
         "also": measures[1:],
-        "more": spec,
+        "more": _beyond_fields(spec),
     }
+
+
+_OF_FIELDS = {
+    "workload": ("input_tokens", "output_tokens"),
+    "load": ("arrivals", "levels", "requests", "warmup_s"),
+    "power": ("source",),
+}
+
+
+def _beyond_fields(spec: dict[str, Any]) -> dict[str, Any]:
+    """What of a specification the form has no field for; lengths that vary among it."""
+    found = {
+        section: {
+            name: value
+            for name, value in fields.items()
+            if name not in _OF_FIELDS.get(section, ()) or isinstance(value, dict)
+        }
+        for section, fields in spec.items()
+    }
+    return {section: fields for section, fields in found.items() if fields}
 
 
 def _arms(copied: Study | None) -> list[dict[str, Any]]:

@@ -29,5 +29,5 @@ def effect(found: Effect, unit: str) -> SafeString:
     amount = change(found, unit) if found.estimate else ""
     spread = interval(found, unit) if found.estimate else ""
     reason = f": {found.reason}" if found.reason else ""
-    words = f"{amount}{f' ({spread})' if spread else ''}"
-    return format_html("{} {} {}{}", _SIGNS.get(found.word, ""), words, found.word.value, reason)
+    words = f"{amount}{f' ({spread})' if spread else ''}: " if amount else ""
+    return format_html("{} {}{}{}", _SIGNS.get(found.word, ""), words, found.word.value, reason)

@@ -42,6 +42,15 @@ class Sketch:
     x: float | None = None
     precision: str = "q4_1"
 
+    @property
+    def words(self) -> str:
+        """Such as "llama.cpp SmolLM2-135M-Instruct n_parallel=1; load.levels=[8]"."""
+        options = [f"{name}={value}" for name, value in self.recipe["options"].items()]
+        threads = [f"threads={self.recipe['threads']}"] if "threads" in self.recipe else []
+        engine = " ".join([self.recipe["engine"], self.recipe["model"], *threads, *options])
+        asked = [f"{part}.{name}={value}" for part, fields in self.spec.items() for name, value in fields.items()]
+        return "; ".join([engine, *asked])
+
 
 @dataclass(frozen=True)
 class Short:
