@@ -114,6 +114,9 @@ MONEY_CONFIRM_USD = env.float("MONEY_CONFIRM_USD", default=1.0)
 
 # Files: raw results. Local by default, S3 with S3_BUCKET.
 MEDIA_ROOT = Path(env.str("MEDIA_ROOT", default=str(VAR_DIR / "media")))
+#: Uploaded workload files: the most that one, and all together, may have.
+WORKLOAD_FILE_MB = env.float("WORKLOAD_FILE_MB", default=100.0)
+WORKLOAD_FILES_MB = env.float("WORKLOAD_FILES_MB", default=2000.0)
 #: Model files that the quantization lab may read; uploads go there too.
 MODELS_DIR = Path(env.str("MODELS_DIR", default=str(VAR_DIR / "models")))
 S3_BUCKET = env.str("S3_BUCKET", default="")

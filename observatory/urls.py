@@ -14,6 +14,7 @@ from observatory.pages import (
     theory,
     tokens,
     welcome,
+    workload_files,
 )
 from observatory.pages.twins import paths
 
@@ -43,6 +44,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sites/<int:pk>/edit", hardware.add_factors, name="site-edit"),
     path("hardware/<slug:slug>/price", hardware.add_price, name="hardware-price"),
     *paths("benchmarks", benchmarks.benchmarks, "benchmarks"),
+    *paths("benchmarks/files", workload_files.workload_files, "workload-files"),
+    path("benchmarks/files/<int:pk>", workload_files.content, name="workload-file-content"),
+    path("benchmarks/files/<int:pk>/delete", workload_files.delete, name="workload-file-delete"),
     path("benchmarks/new", benchmarks.edit, name="benchmark-new"),
     path("benchmarks/preview", benchmarks.preview, name="benchmark-preview"),
     *paths("benchmarks/<int:pk>", benchmarks.benchmark, "benchmark"),

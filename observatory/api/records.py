@@ -31,7 +31,7 @@ def store(item: M, values: Mapping[str, Any], save: Callable[[M], None] = Model.
         with transaction.atomic():
             save(item)
     except ValidationError as error:
-        raise _problem(error) from None
+        raise problem_of(error) from None
     except IntegrityError:
         raise _taken([]) from None
     return item
@@ -51,7 +51,8 @@ def remove(item: Model) -> None:
         ) from None
 
 
-def _problem(error: ValidationError) -> Problem:
+def problem_of(error: ValidationError) -> Problem:
+    """422 with the fields, or 409 when a name is taken."""
     faults = [
         Fault(field="" if name == NON_FIELD_ERRORS else name, problem=" ".join(item.messages))
         for name, items in error.error_dict.items()

@@ -53,7 +53,7 @@ def bodies(ids: dict[str, int]) -> dict[tuple[str, str], dict[str, Any]]:
         ("PATCH", "endpoints"): {"name": "renamed"},
         ("POST", "deployments"): {"name": "new", "endpoint_id": ids["endpoints"]},
         ("PATCH", "deployments"): {"name": "renamed"},
-        ("POST", "benchmarks"): {"name": "new", "deployment_id": ids["deployments"], "levels": [1], "requests": 5},
+        ("POST", "benchmarks"): {"name": "new", "deployment_id": ids["deployments"], "load": {"requests": 5}},
         ("PATCH", "benchmarks"): {"name": "renamed"},
         ("POST", "runs"): {"benchmark_id": ids["benchmarks"]},
         ("POST", "schedules"): {"benchmark_id": ids["benchmarks"], "cron": "0 4 * * *"},
