@@ -180,6 +180,10 @@ RUN_GATHER_S = env.float("RUN_GATHER_S", default=300.0)
 #: How the instrument is started, such as ``taskset -c 2,3 python -m runners bench`` to pin it.
 RUN_COMMAND = shlex.split(env.str("RUN_COMMAND", default="")) or [sys.executable, "-m", "runners", "bench"]
 
+# After LOGIN_TRIES failed logins of a user name from one address, the next one waits; each failure doubles the wait.
+LOGIN_TRIES = env.int("LOGIN_TRIES", default=5)
+LOGIN_WAIT_S = env.float("LOGIN_WAIT_S", default=30.0)
+LOGIN_WINDOW_S = env.float("LOGIN_WINDOW_S", default=900.0)
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "login"

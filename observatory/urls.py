@@ -1,4 +1,4 @@
-from django.contrib.auth.views import LoginView, LogoutView
+from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
 from observatory.api.health import healthz
@@ -7,6 +7,7 @@ from observatory.pages import (
     deployments,
     endpoints,
     hardware,
+    login,
     overview,
     runs,
     schedules,
@@ -19,7 +20,7 @@ from observatory.pages import (
 from observatory.pages.twins import paths
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("login", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("login", login.login, name="login"),
     path("logout", LogoutView.as_view(), name="logout"),
     *paths("", overview.overview, "overview", data_route="overview"),
     path("overview/live", overview.live, name="overview-live"),

@@ -26,7 +26,7 @@ def keep(data: File, name: str, kind: str, user: User) -> WorkloadFile:  # type:
     """
     name = name or get_valid_filename(Path(data.name or "file").name)[-100:]
     made = WorkloadFile(name=name, kind=kind, created_by=user, size_bytes=0)
-    made.full_clean(exclude=("file", "sha256"))
+    made.full_clean(exclude=("file", "sha256", "facts"))
     with TemporaryDirectory() as folder:
         path = Path(folder, name)
         made.size_bytes, made.sha256 = _copy(data, path)

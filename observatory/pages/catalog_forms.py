@@ -40,7 +40,14 @@ class BodyField(forms.JSONField):
 
 #: Secrets, and the boxes that remove them.
 _FORGET = {"api_key": "forget_key", "client_pem": "forget_client"}
-_PEM = forms.Textarea(attrs={"rows": 2, "autocomplete": "off", "spellcheck": "false"})
+_PEM = {"rows": 2, "autocomplete": "off", "spellcheck": "false"}
+
+
+class SecretTextarea(forms.Textarea):
+    """Never gives back what was typed into it."""
+
+    def format_value(self, value: Any) -> None:
+        return None
 
 
 class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -51,6 +58,16 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
     )
     extra_body = BodyField(
         required=False, label="Body fields more", help_text='JSON, such as {"top_k": 20}; they go over the own fields.'
+    )
+    more = (
+        "api_key_header",
+        "extra_headers",
+        "extra_body",
+        "ca_pem",
+        "client_pem",
+        "forget_client",
+        "proxy",
+        "metrics_url",
     )
     forget_key = forms.BooleanField(required=False, label="Remove the stored key")
     forget_client = forms.BooleanField(required=False, label="Remove the client certificate")
@@ -92,15 +109,15 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
         widgets = {
             "url": forms.TextInput(attrs={"inputmode": "url", "placeholder": "http://gpu-1:8000"}),
             "api_key": forms.PasswordInput(attrs={"autocomplete": "off"}),
-            "ca_pem": _PEM,
-            "client_pem": _PEM,
+            "ca_pem": forms.Textarea(attrs=_PEM),
+            "client_pem": SecretTextarea(attrs=_PEM),
         }
         help_texts = {
             "model": "As the server calls it. Leave empty to take the first that the server names.",
             "dialect": "What the server speaks: openai-chat for most, the others by their engine's name.",
             "api_key": "Only if the server asks for one. It is stored encrypted and not shown again.",
             "ca_pem": "PEM; trusted instead of the system's. Empty: the system's.",
-            "client_pem": "For servers that ask for one: PEM, the key behind the certificate, without a password. It is "
+            "client_pem": "For servers that ask for one: PEM, the key behind the certificate, no password. It is "
             "stored encrypted and not shown again.",
             "billing": "By the token: a run sets its worst case aside; none starts while the price is unknown.",
         }
@@ -108,7 +125,6 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.stored = {name: getattr(self.instance, name) for name in _FORGET}
-        self.initial["client_pem"] = ""
         self.fields["model"].required = False
         self.fields["billing"].required = False
         hints = {
@@ -120,6 +136,12 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
                 self.fields[name].help_text = f"{hints[name]} is stored. Leave empty to keep it."
             else:
                 del self.fields[box]
+
+    @property
+    def more_open(self) -> bool:
+        """Whether something is set among the fields that are folded away."""
+        set_ = any(getattr(self.instance, name, "") for name in self.more)
+        return set_ or any(name in self.errors for name in self.more)
 
     def clean_api_key(self) -> str:
         self.instance.key_entered = bool(self.cleaned_data["api_key"])
