@@ -8,7 +8,7 @@ from ninja import Field, File, Form, Query, Router, Schema, Status, UploadedFile
 from observatory.api.auth import Request
 from observatory.api.errors import Problem
 from observatory.api.records import get, problem_of
-from observatory.api.shapes import BAD_BODY, CONFLICT, ERRORS, NOT_FOUND, Listed, Page, PathKey, page_of
+from observatory.api.shapes import BAD_BODY, CONFLICT, ERRORS, NOT_FOUND, Line, Listed, Page, PathKey, page_of
 from observatory.benchmarks import files
 from observatory.benchmarks.models import WorkloadFile
 from observatory.runs import file_use
@@ -31,8 +31,13 @@ class WorkloadFileOut(Schema):
     created_at: datetime
 
 
-Kind = Annotated[FileKind, Field(description="What it holds; docs/workloads.md describes the forms")]
-Name = Annotated[str, Field(max_length=100, description="Under which workloads name it; empty: that of the upload")]
+class UploadIn(Schema):
+    """Beside the file itself."""
+
+    kind: Annotated[FileKind, Field(description="What it holds; docs/workloads.md describes the forms")]
+    name: Annotated[
+        Line, Field(max_length=100, description="Under which workloads name it; empty: that of the upload")
+    ] = ""
 
 
 @router.get("", summary="All workload files", response={200: Listed[WorkloadFileOut], **ERRORS})
@@ -41,10 +46,10 @@ def workload_files(request: Request, page: Query[Page]) -> Any:
 
 
 @router.post("", summary="Upload a workload file", response={201: WorkloadFileOut, **ERRORS, **CONFLICT, **BAD_BODY})
-def upload_workload_file(request: Request, file: File[UploadedFile], kind: Form[Kind], name: Form[Name] = "") -> Any:
+def upload_workload_file(request: Request, file: File[UploadedFile], about: Form[UploadIn]) -> Any:
     """A form with the parts file, kind and name. It is read at once; what cannot be used is refused with its line."""
     try:
-        return Status(201, files.keep(file, name, kind, request.auth))
+        return Status(201, files.keep(file, about.name, about.kind, request.auth))
     except ValidationError as error:
         raise problem_of(error) from None
 

@@ -20,7 +20,7 @@ _TOO_LARGE = "It is larger than one file may be (WORKLOAD_FILE_MB). Send a part 
 _FULL = "There is no more room for workload files (WORKLOAD_FILES_MB). Delete some that no benchmark uses."
 
 
-def keep(data: File, name: str, kind: str, user: User) -> WorkloadFile:  # type: ignore[type-arg]
+def keep(data: File, name: str, kind: str, user: User | None) -> WorkloadFile:  # type: ignore[type-arg]
     """The stored file; an empty ``name`` is that of the upload. Raises ValidationError that says what to change, and
     keeps nothing then.
     """

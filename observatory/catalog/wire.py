@@ -70,6 +70,9 @@ def reachable(endpoint: "Endpoint") -> Iterator[Target]:
 
 def check(endpoint: "Endpoint") -> None:
     """Raises ValidationError at the field that is wrong, with the fix; never repeats a secret."""
+    for field in ("extra_headers", "extra_body"):
+        if not isinstance(getattr(endpoint, field), dict):
+            raise ValidationError({field: "Give an object; {} for none."})
     try:
         with reachable(endpoint) as found:
             RunSpec(found, load=Load(requests=1), server=ServerMetrics(url=endpoint.metrics_url))

@@ -70,9 +70,9 @@ def test_a_benchmark_that_could_not_run_is_refused_with_its_field(
 
 def test_a_change_that_could_not_run_leaves_the_benchmark_as_it_was(as_user: Caller) -> None:
     of = benchmark()
-    assert as_user.patch(f"/benchmarks/{of.pk}", {"requests": None, "name": "x"}).status_code == 422
+    assert as_user.patch(f"/benchmarks/{of.pk}", {"load": {"levels": [1]}, "name": "x"}).status_code == 422
     of.refresh_from_db()
-    assert (of.requests, of.name != "x") == (120, True)
+    assert (of.load["requests"], of.name != "x") == (120, True)
 
 
 def test_a_benchmark_with_runs_is_kept(as_user: Caller) -> None:
