@@ -1,4 +1,4 @@
-from django.contrib.auth.views import LoginView, LogoutView
+from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
 from observatory.api.health import healthz
@@ -7,6 +7,7 @@ from observatory.pages import (
     deployments,
     endpoints,
     hardware,
+    login,
     overview,
     runs,
     schedules,
@@ -14,11 +15,12 @@ from observatory.pages import (
     theory,
     tokens,
     welcome,
+    workload_files,
 )
 from observatory.pages.twins import paths
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("login", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("login", login.login, name="login"),
     path("logout", LogoutView.as_view(), name="logout"),
     *paths("", overview.overview, "overview", data_route="overview"),
     path("overview/live", overview.live, name="overview-live"),
@@ -43,6 +45,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sites/<int:pk>/edit", hardware.add_factors, name="site-edit"),
     path("hardware/<slug:slug>/price", hardware.add_price, name="hardware-price"),
     *paths("benchmarks", benchmarks.benchmarks, "benchmarks"),
+    *paths("benchmarks/files", workload_files.workload_files, "workload-files"),
+    path("benchmarks/files/<int:pk>", workload_files.content, name="workload-file-content"),
+    path("benchmarks/files/<int:pk>/delete", workload_files.delete, name="workload-file-delete"),
     path("benchmarks/new", benchmarks.edit, name="benchmark-new"),
     path("benchmarks/preview", benchmarks.preview, name="benchmark-preview"),
     *paths("benchmarks/<int:pk>", benchmarks.benchmark, "benchmark"),

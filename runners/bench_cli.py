@@ -1,6 +1,7 @@
 """Arguments of ``python -m runners bench``: from options or a specification file to a run."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,17 @@ from runners.spec import (
     Target,
     Timeouts,
 )
+from runners.workload_files import sealed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--spec", type=Path, help="a specification file (JSON); then only --out and --progress count")
+    parser.add_argument(
+        "--spec", type=Path, help="a specification file (JSON); then only --out, --files and --progress count"
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder for the results; made if missing")
+    parser.add_argument(
+        "--files", type=Path, metavar="DIR", help="folder that file names are relative to (default: the current one)"
+    )
     parser.add_argument("--progress", choices=("bar", "json"), default="bar", help="for people or for programs")
     parser.add_argument("--verbose", action="store_true", help="print the notes on power in full below the results")
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # end when this process ends
@@ -179,6 +186,14 @@ def _refuse_used(out: Path) -> None:
         raise SpecError(f"--out: {out} holds the results of an earlier run; choose another folder")
 
 
+def _enter(folder: Path) -> None:
+    """Raises SpecError."""
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise SpecError(f"--files: {folder} cannot be entered ({error.strerror})") from None
+
+
 def run(args: argparse.Namespace) -> int:
     if args.parent:
         die_with(args.parent)
@@ -187,7 +202,10 @@ def run(args: argparse.Namespace) -> int:
         spec = spec_of(args)
         _refuse_used(args.out)
         args.out.mkdir(parents=True, exist_ok=True)
-        spec = salted(spec)
+        if args.files:
+            args.out = args.out.absolute()
+            _enter(args.files)
+        spec = sealed(salted(spec))
         split = spec.shard.count > 1 and spec.shard.index is None
         bench = Crew(spec, args.out, progress) if split else Bench(spec, args.out, progress)
         (args.out / "spec.json").write_bytes(orjson.dumps(bench.spec.to_json(), option=orjson.OPT_INDENT_2))

@@ -59,13 +59,12 @@ def benchmark(
         usd_per_hour=plan.usd_per_hour,
         price_source="rent, list price" if plan.usd_per_hour else "",
     )
+    asked = plan.spec(endpoint.url, model).to_json()
     return Benchmark.objects.create(
         name=name or f"demo {number}",
         deployment=deployment,
-        input_tokens=plan.input_tokens,
-        output_tokens=plan.output_tokens,
-        levels=list(plan.levels),
-        requests=plan.requests,
+        workload=asked["workload"],
+        load=asked["load"],
         slo_ttft_ms=plan.slo.ttft_ms,
         slo_tpot_ms=plan.slo.tpot_ms,
         slo_e2e_ms=plan.slo.e2e_ms,

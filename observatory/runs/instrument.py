@@ -15,6 +15,7 @@ from django.conf import settings
 
 from observatory.runs.processes import kill_group, spawn
 from observatory.runs.spec import API_KEY_VARIABLE
+from observatory.runs.work import FILES
 from runners.gate import message
 
 #: The application's own secrets, which the instrument has no use for.
@@ -25,7 +26,9 @@ _STDERR_TAIL_BYTES = 4096
 
 
 def command(spec: Path, out: Path) -> list[str]:
-    return [*settings.RUN_COMMAND, "--spec", str(spec), "--out", str(out), "--progress", "json"]
+    """``spec`` was put there by ``work.furnish``, with the files that it names beside it."""
+    files = str(spec.parent / FILES)
+    return [*settings.RUN_COMMAND, "--spec", str(spec), "--files", files, "--out", str(out), "--progress", "json"]
 
 
 def _environment(api_key: str) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """One execution: claim the run, start the instrument, watch it, and put down how it ended, whatever happens."""
 
-import json
 import logging
 import os
 import shutil
@@ -40,7 +39,6 @@ def execute(run_id: int) -> None:
     secret = ""
     try:
         secret = run.endpoint.api_key
-        connection.close()  # nothing needs it until the run has ended
         directory.mkdir(parents=True, mode=0o700)
         if work.moved(run):
             _store(run, work.MOVED, directory, secret, _PATIENCE_S)
@@ -48,6 +46,8 @@ def execute(run_id: int) -> None:
             _measure_and_store(run, directory, secret)
         else:
             _measure_together(run, directory, secret)
+    except work.Missing as missing:
+        _store(run, missing.ending, directory, secret, _PATIENCE_S)
     except (OSError, ImproperlyConfigured, clocks.ClockError) as error:
         logger.exception("run %s could not be carried out", run.pk)
         _store(run, _host_fault(error), directory, secret, _PATIENCE_S)
@@ -66,8 +66,8 @@ def execute(run_id: int) -> None:
 
 
 def _measure_and_store(run: Run, directory: Path, secret: str) -> None:
-    spec = directory / "spec.json"
-    spec.write_text(json.dumps(run.spec, allow_nan=False))
+    spec = work.furnish(run, directory)
+    connection.close()  # nothing needs it until the run has ended
     copier = spool.Copier(run, directory, secret)
     renew = partial(states.renew, run)
     with Instrument(spec, directory, secret) as instrument, Watch(instrument, copier, secret, renew) as watch:

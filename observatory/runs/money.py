@@ -19,9 +19,16 @@ from observatory.theory.accounts import api_prices
 from observatory.theory.accounts.api_cost import Rate, Rates, api_cost
 from observatory.theory.accounts.money import Usd
 from observatory.theory.accounts.usage import Usage
-from runners.budget import CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS, CHECK_REQUESTS, longest_input, worst_case_usd
+from runners.budget import (
+    CHECK_INPUT_TOKENS,
+    CHECK_OUTPUT_TOKENS,
+    CHECK_REQUESTS,
+    Budget,
+    longest_input,
+    worst_case_usd,
+)
 from runners.sources import most_tokens
-from runners.spec import RunSpec, SpecError, Workload
+from runners.spec import RunSpec, SpecError, Workload, extent
 
 _CENT = Decimal("0.01")
 
@@ -45,8 +52,8 @@ def rates(endpoint: Endpoint, at: datetime | None = None) -> tuple[Rates | None,
     return found.rates, found.reason
 
 
-def budget(endpoint: Endpoint, *, stages: int, requests: int | None, input_tokens: int, output_tokens: int) -> Any:
-    """The budget of a specification as JSON. Raises SpecError that says what to change."""
+def budget(endpoint: Endpoint, asked: RunSpec) -> Budget:
+    """What a run may cost. Raises SpecError that says what to change."""
     if endpoint.billing == Billing.MACHINE:
         provider = "" if endpoint.price_provider else api_prices.provider_at(endpoint.url)
         if provider:
@@ -55,18 +62,23 @@ def budget(endpoint: Endpoint, *, stages: int, requests: int | None, input_token
                 "say that it is paid by the token, or not at all"
             )
     if endpoint.billing != Billing.TOKENS:
-        return {}
+        return Budget()
     known, reason = rates(endpoint)
     if known is None or known.input is None or known.output is None:
         raise SpecError(
             f"endpoint: it is paid by the token and its price is unknown. {reason} Edit the endpoint: name provider "
             "and model of the price list, or enter both rates"
         )
-    price_in, price_out = _highest(known, input_tokens)
-    if requests is None:
+    most = extent(asked)
+    price_in, price_out = _highest(known, most.input_tokens)
+    if most.requests is None:
         raise SpecError("load.requests: say how many requests a stage sends; by time alone the cost has no bound")
     worst = worst_case_usd(
-        price_in, price_out, requests=stages * requests, input_tokens=input_tokens, output_tokens=output_tokens
+        price_in,
+        price_out,
+        requests=most.stages * most.requests,
+        input_tokens=most.input_tokens,
+        output_tokens=most.output_tokens,
     )
     cap = Decimal(str(settings.MONEY_RUN_USD))
     if worst > cap:
@@ -74,12 +86,12 @@ def budget(endpoint: Endpoint, *, stages: int, requests: int | None, input_token
             f"load: the run may cost up to {Usd(worst).text}, above the ${cap:g} that a run may (MONEY_RUN_USD): "
             "ask for fewer requests, fewer stages or shorter answers"
         )
-    return {
-        "max_usd": float(worst.quantize(_CENT, ROUND_CEILING)),
-        "input_usd_per_mtok": float(price_in),
-        "output_usd_per_mtok": float(price_out),
-        "source": known.source,
-    }
+    return Budget(
+        max_usd=float(worst.quantize(_CENT, ROUND_CEILING)),
+        input_usd_per_mtok=float(price_in),
+        output_usd_per_mtok=float(price_out),
+        source=known.source,
+    )
 
 
 def _highest(known: Rates, input_tokens: int) -> tuple[Decimal, Decimal]:
