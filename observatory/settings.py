@@ -179,6 +179,8 @@ RUN_STOP_GRACE_S = env.float("RUN_STOP_GRACE_S", default=20.0)
 RUN_GATHER_S = env.float("RUN_GATHER_S", default=300.0)
 #: How the instrument is started, such as ``taskset -c 2,3 python -m runners bench`` to pin it.
 RUN_COMMAND = shlex.split(env.str("RUN_COMMAND", default="")) or [sys.executable, "-m", "runners", "bench"]
+#: Whether staff may write commands that workers run to start an engine.
+ENGINE_COMMANDS = env.bool("ENGINE_COMMANDS", default=False)
 
 # After LOGIN_TRIES failed logins of a user name from one address, the next one waits; each failure doubles the wait.
 LOGIN_TRIES = env.int("LOGIN_TRIES", default=5)

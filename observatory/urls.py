@@ -32,6 +32,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:pk>/cancel", runs.cancel, name="run-cancel"),
     *paths("endpoints", endpoints.endpoints, "endpoints"),
     path("endpoints/new", endpoints.edit, name="endpoint-new"),
+    path("endpoints/start", endpoints.start, name="endpoint-start"),
     *paths("endpoints/<int:pk>", endpoints.endpoint, "endpoint"),
     path("endpoints/<int:pk>/edit", endpoints.edit, name="endpoint-edit"),
     path("endpoints/<int:pk>/probe", endpoints.probe, name="endpoint-probe"),

@@ -34,8 +34,18 @@ Rate = Annotated[NotNegative | None, Field(le=1e6, description="Instead of a lis
 
 class EndpointIn(Input):
     name: Annotated[Line, Field(min_length=1, max_length=100)]
-    url: Annotated[Line, Field(description="Base address, such as http://gpu-1:8000")]
-    model: Annotated[Line, Field(min_length=1, max_length=200, description="Model name as the server expects it")]
+    url: Annotated[
+        Line, Field(description="Base address, such as http://gpu-1:8000; empty where there is a recipe")
+    ] = ""
+    model: Annotated[
+        Line, Field(max_length=200, description="Model name as the server expects it; empty: as the recipe says")
+    ] = ""
+    recipe: Annotated[
+        dict[str, Any],
+        Field(
+            description="How a worker starts the engine for each run (docs/engines.md); empty: a server that others run"
+        ),
+    ] = {}
     dialect: Annotated[Dialect, Field(strict=False)] = Dialect.OPENAI_CHAT
     api_key: Annotated[Line, Field(description="Write-only; only its last four characters are ever shown")] = ""
     api_key_header: Annotated[
@@ -64,6 +74,7 @@ class EndpointOut(Schema):
     url: str
     model: str
     dialect: str
+    recipe: dict[str, Any]
     api_key_hint: str
     api_key_header: str
     extra_headers: dict[str, str]

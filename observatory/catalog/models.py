@@ -1,4 +1,5 @@
 from datetime import UTC, date, datetime
+from typing import Any
 
 from cryptography.x509 import load_pem_x509_certificates
 from django.conf import settings
@@ -7,10 +8,10 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.urls import reverse
 
-from observatory.catalog import wire
+from observatory.catalog import recipes, wire
 from observatory.catalog.fields import EncryptedTextField, EndpointURLField, storable, visible_ascii
 from runners.address import AddressError, parse_endpoint
-from runners.spec import Dialect
+from runners.spec import Dialect, SpecError
 
 NOT_NEGATIVE = (MinValueValidator(0),)
 MAX_PEM = 100_000
@@ -185,6 +186,9 @@ class Endpoint(models.Model):
     shown again. The key stays with the host, proxy and authority that it was entered for.
     """
 
+    #: In place of an address where a worker starts the engine for each run; the name can never be another's.
+    STARTED_URL = "http://started-by-the-worker.invalid"
+
     #: Whoever changes an endpoint says so when the key was entered with the change; else it is the stored one.
     key_entered = False
 
@@ -223,6 +227,11 @@ class Endpoint(models.Model):
     output_usd_per_mtok = models.DecimalField(
         max_digits=18, decimal_places=9, null=True, blank=True, validators=NOT_NEGATIVE
     )
+    recipe = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="How a worker starts the engine for each run; empty: a server that others run",
+    )
     probe = models.JSONField(null=True, blank=True, editable=False)
     probed_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
@@ -236,6 +245,19 @@ class Endpoint(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("endpoint", args=[self.pk])
+
+    def clean_fields(self, exclude: Any = None) -> None:
+        """Where the observatory starts the engine, its recipe says the address and, if need be, the model."""
+        try:
+            recipe = recipes.read(self.recipe) if self.recipe else None
+        except SpecError as error:
+            raise ValidationError({"recipe": str(error)}) from None
+        if recipe:
+            if self.url not in ("", self.STARTED_URL):
+                raise ValidationError({"url": "Leave it empty: a worker starts the engine, on a port that is free."})
+            self.recipe, self.url = recipe.to_json(), self.STARTED_URL
+            self.model = self.model or recipe.served_name
+        super().clean_fields(exclude=exclude)
 
     def clean(self) -> None:
         """A stored key does not follow the address to another scheme, host or port, nor to who could read it on the

@@ -92,6 +92,7 @@ def _asked(tokens: Any) -> int | str | None:
 def run_setup(run: Run) -> dict[str, Any]:
     """What decides a run's numbers: the deployment as it was, the specification and the load machine."""
     summary: Mapping[str, Any] = run.summary or {}
+    load_host = {name: value for name, value in summary.get("environment", {}).items() if name != "engine"}
     spec = {name: value for name, value in run.spec.items() if name not in ("salt", "target", "version")}
     return {
         "model": run.spec.get("target", {}).get("model"),
@@ -100,7 +101,7 @@ def run_setup(run: Run) -> dict[str, Any]:
         "engine": summary.get("target", {}).get("engine"),
         "engine_version": summary.get("target", {}).get("engine_version"),
         "deployment": run.setup,
-        "load_host": summary.get("environment", {}),
+        "load_host": load_host,
         "clock": summary.get("clock"),
         "power": summary.get("power", {}).get("source"),
         "spec": spec,

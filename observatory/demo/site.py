@@ -12,7 +12,7 @@ from django.core.management import call_command
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
-from runners.demo_engine import MODEL_NAME
+from runners.engines.packaged import MODEL_NAME
 
 NAME = "demo"
 ADMIN = "admin"

@@ -35,11 +35,15 @@ class EndpointTable(Listing):
     deployments = Number(accessor="deployment_count")
     probed_at = Moment(verbose_name="Probed")
 
-    def render_url(self, value: str) -> SafeString:
+    def render_url(self, value: str, record: Endpoint) -> SafeString:
+        if record.recipe:
+            return format_html('<span class="muted">{}</span>', "started for each run")
         return format_html("<code>{}</code>", value)
 
     def render_engine(self, record: Endpoint) -> SafeString:
         probe = record.probe or {}
+        if record.recipe:
+            return format_html("{}", record.recipe["engine"])
         if not probe:
             return missing("not probed yet")
         if not probe.get("usable"):

@@ -51,7 +51,7 @@ class Results:
 def collect(run: Run, directory: Path, secret: str = "") -> Results:
     """Puts the raw rows in ``directory`` into storage and reads the summary, or makes one of the partial rows."""
     requests, power, server = (raw_table(directory, name) for name in ("requests", "power", "server"))
-    summary = _summary(run, directory, requests, secret)
+    summary = _with_engine(_summary(run, directory, requests, secret), directory, secret)
     settled = money.settled(run, requests)
     try:
         return Results(
@@ -93,6 +93,14 @@ def _summary(run: Run, directory: Path, requests: pa.Table | None, secret: str) 
     if requests is None or not requests.num_rows:
         return None
     return _partial_summary(run, requests, secret)
+
+
+def _with_engine(summary: dict[str, Any] | None, directory: Path, secret: str) -> dict[str, Any] | None:
+    """The engine that was started for the run becomes part of its environment."""
+    path = directory / "engine.json"
+    if summary is not None and path.exists():
+        summary["environment"] = (summary.get("environment") or {}) | {"engine": plain.loads(path.read_bytes(), secret)}
+    return summary
 
 
 def _partial_summary(run: Run, requests: pa.Table, secret: str) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
-from observatory.runs import clocks, dispatch, ingest, merging, plain, shards, spool, states, work
+from observatory.runs import clocks, dispatch, engines, ingest, merging, plain, shards, spool, states, work
 from observatory.runs.crew import Crew
 from observatory.runs.follow import follow
 from observatory.runs.ingest import Ending
@@ -46,8 +46,8 @@ def execute(run_id: int) -> None:
             _measure_and_store(run, directory, secret)
         else:
             _measure_together(run, directory, secret)
-    except work.Missing as missing:
-        _store(run, missing.ending, directory, secret, _PATIENCE_S)
+    except (work.Missing, engines.NotMeasuredError) as unable:
+        _store(run, unable.ending, directory, secret, _PATIENCE_S)
     except (OSError, ImproperlyConfigured, clocks.ClockError) as error:
         logger.exception("run %s could not be carried out", run.pk)
         _store(run, _host_fault(error), directory, secret, _PATIENCE_S)
@@ -66,12 +66,15 @@ def execute(run_id: int) -> None:
 
 
 def _measure_and_store(run: Run, directory: Path, secret: str) -> None:
-    spec = work.furnish(run, directory)
-    connection.close()  # nothing needs it until the run has ended
     copier = spool.Copier(run, directory, secret)
     renew = partial(states.renew, run)
-    with Instrument(spec, directory, secret) as instrument, Watch(instrument, copier, secret, renew) as watch:
-        _store(run, follow(run, instrument, watch), directory, secret, _PATIENCE_S)
+    with engines.running(run, directory, secret, renew) as engine:
+        spec = work.furnish(run, directory, **engines.aimed(run, engine))
+        connection.close()  # nothing needs it until the run has ended
+        with Instrument(spec, directory, secret) as instrument, Watch(instrument, copier, secret, renew) as watch:
+            ending = follow(run, instrument, watch, partial(engines.died, engine))
+            engines.end(engine, directory)
+            _store(run, ending, directory, secret, _PATIENCE_S)
 
 
 def _measure_together(run: Run, directory: Path, secret: str) -> None:

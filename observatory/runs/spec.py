@@ -23,6 +23,10 @@ def build(benchmark: Benchmark) -> RunSpec:
     """The specification of a new run, with a salt of its own. Raises SpecError that names the field and the fix."""
     deployment = benchmark.deployment
     endpoint = deployment.endpoint
+    if endpoint.recipe and benchmark.load_hosts > 1:
+        raise SpecError(
+            "shard.count: the engine is started on the worker, out of reach of other load hosts; ask for 1 load host"
+        )
     asked = RunSpec.from_json(
         {
             "target": wire.target(endpoint, API_KEY_VARIABLE),
@@ -83,6 +87,7 @@ def setup(benchmark: Benchmark) -> dict[str, Any]:
             "url": endpoint.url,
             "dialect": endpoint.dialect,
             "model": endpoint.model,
+            "recipe": endpoint.recipe,
             "billing": endpoint.billing,
             "price_provider": endpoint.price_provider,
             "price_model": endpoint.price_model,

@@ -37,6 +37,23 @@ def test_an_endpoint_is_made_read_changed_and_deleted(as_staff: Caller) -> None:
     assert as_staff.get(f"/endpoints/{key}").status_code == 404
 
 
+def test_an_endpoint_that_a_worker_starts_is_made_from_a_recipe(as_staff: Caller) -> None:
+    recipe = {"engine": "llama.cpp", "options": {"n_parallel": 4}, "threads": 1}
+    made = as_staff.post("/endpoints", {"name": "mine", "recipe": recipe})
+    assert made.status_code == 201, made.content
+    assert (made.json()["recipe"], made.json()["model"]) == (recipe, "SmolLM2-135M-Instruct")
+    address = f"/endpoints/{made.json()['id']}"
+    assert "no such option" in problems(as_staff.patch(address, {"recipe": {**recipe, "options": {"n": 1}}}))["recipe"]
+    assert "Leave it empty" in problems(as_staff.patch(address, {"url": "http://gpu-1:8000"}))["url"]
+    assert (
+        "ENGINE_COMMANDS"
+        in problems(as_staff.patch(address, {"recipe": {"engine": "command", "command": "x {port}"}}))["recipe"]
+    )
+    own = as_staff.patch(address, {"url": "http://gpu-1:8000", "recipe": {}})
+    assert (own.json()["url"], own.json()["recipe"]) == ("http://gpu-1:8000", {})
+    assert "Start the URL with" in problems(as_staff.post("/endpoints", {"name": "none", "model": "m"}))["url"]
+
+
 def test_a_key_goes_in_and_never_comes_out(as_staff: Caller) -> None:
     made = as_staff.post("/endpoints", ENDPOINT)
     key = made.json()["id"]

@@ -28,7 +28,7 @@ from observatory.schedules.models import Schedule
 from tests.questions import ask
 from tests.services.site import ROOT, database, wait_for
 
-PARTS = ("valkey", "serve-demo", "gunicorn", "-Q bench", "-Q control", "observatory beat")
+PARTS = ("valkey", "engine llama.cpp", "gunicorn", "-Q bench", "-Q control", "observatory beat")
 
 
 class Home:

@@ -79,6 +79,7 @@ class Migration(migrations.Migration):
                 ('price_model', models.CharField(blank=True, help_text="The model's name in the price list; empty: the name above", max_length=200)),
                 ('input_usd_per_mtok', models.DecimalField(blank=True, decimal_places=9, max_digits=18, null=True, validators=[django.core.validators.MinValueValidator(0)])),
                 ('output_usd_per_mtok', models.DecimalField(blank=True, decimal_places=9, max_digits=18, null=True, validators=[django.core.validators.MinValueValidator(0)])),
+                ('recipe', models.JSONField(blank=True, default=dict, help_text='How a worker starts the engine for each run; empty: a server that others run')),
                 ('probe', models.JSONField(blank=True, editable=False, null=True)),
                 ('probed_at', models.DateTimeField(blank=True, editable=False, null=True)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),

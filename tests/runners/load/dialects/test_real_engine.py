@@ -79,7 +79,7 @@ def test_two_choices_of_two_adapters_are_measured_and_each_row_names_its_own(eng
 
 @pytest.mark.parametrize(("task", "dialect"), [("embed", "openai-embeddings"), ("rerank", "rerank")])
 def test_answers_without_tokens_have_latency_and_throughput_only(tmp_path, task, dialect):
-    with embedded_engine(tmp_path, "--task", task) as url:
+    with embedded_engine(tmp_path, "--option", f"task={task}") as url:
         said = probe(Target(url, dialect=Dialect(dialect)))
         summary = bench(url, tmp_path / "out", "--dialect", dialect, "--requests", "5", "--input-tokens", "64")
     assert (said["usable"], said["engine"]) == (True, "llama.cpp")
