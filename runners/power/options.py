@@ -9,8 +9,8 @@ from runners.spec import Power
 
 HELP = (
     "where power is read; repeatable. auto (default): NVIDIA, AMD and Intel GPUs by their drivers, the CPU by RAPL "
-    "or Grace's meters, else a model of it. none, nvml, amd, xpu, rapl, hwmon, ipmi, estimate: these alone. Others have "
-    f"to be told where they are: {'  '.join(EXAMPLES.values())}"
+    "or Grace's meters, else a model of it. none, nvml, amd, xpu, rapl, hwmon, ipmi, estimate: these alone. Others "
+    f"have to be told where they are: {'  '.join(EXAMPLES.values())}"
 )
 
 
