@@ -13,7 +13,11 @@ from runners.spec import RunSpec, SpecError
 POWER_SOURCES = (
     ("auto", "auto"),
     ("nvml", "nvml (NVIDIA)"),
+    ("amd", "amd (AMD GPUs)"),
+    ("xpu", "xpu (Intel GPUs)"),
     ("rapl", "rapl (CPU counters)"),
+    ("hwmon", "hwmon (Grace)"),
+    ("ipmi", "ipmi (whole machine)"),
     ("estimate", "estimate (modelled)"),
     ("none", "none"),
 )

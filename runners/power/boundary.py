@@ -1,7 +1,7 @@
 """What is counted once: which lines of a ledger lie inside others. Pure.
 
 The power of a whole machine (layer host) holds its accelerators, CPUs and memory: it stands for their sum, and they are
-shown as its parts. Two instruments of one CPU, its memory or its machine tell of the same energy: the first of them
+shown as its parts. Two instruments of a machine's CPUs, its memory or itself tell of the same energy: the first of them
 counts, the other is shown beside it. Accelerators are told apart by their ids, so those of all instruments add up.
 """
 
