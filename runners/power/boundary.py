@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from runners.power.devices import Layer
 
 
-def holders(lines: Sequence[tuple[Layer, str]]) -> list[str]:
-    """For each line, a (layer, source) of a ledger: the layer that holds it, or "" for one that counts."""
-    first: dict[Layer, str] = {}
-    for layer, source in lines:
-        first.setdefault(layer, source)
+def holders(lines: Sequence[tuple[Layer, str, str]]) -> list[str]:
+    """For each line, a (layer, source, machine) of a ledger: the layer that holds it, or "" for one that counts."""
+    first: dict[tuple[Layer, str], str] = {}
+    for layer, source, machine in lines:
+        first.setdefault((layer, machine), source)
     held = []
-    for layer, source in lines:
-        repeated = layer is not Layer.ACCELERATOR and first[layer] != source
-        within_host = Layer.HOST in first and layer is not Layer.HOST
+    for layer, source, machine in lines:
+        repeated = layer is not Layer.ACCELERATOR and first[layer, machine] != source
+        within_host = (Layer.HOST, machine) in first and layer is not Layer.HOST
         held.append(Layer.HOST.value if within_host else layer.value if repeated else "")
     return held

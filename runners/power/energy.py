@@ -187,9 +187,9 @@ def _out_of_range(rows: pa.Table, start_ns: int, end_ns: int, energy_j: float | 
 
 def _groups(energies: tuple[DeviceEnergy, ...]) -> list[tuple[list[DeviceEnergy], str]]:
     """Devices of one layer and source together, each group with the layer that holds it already ("": none)."""
-    groups: dict[tuple[Layer, str], list[DeviceEnergy]] = {}
+    groups: dict[tuple[Layer, str, str], list[DeviceEnergy]] = {}
     for energy in energies:
-        groups.setdefault((energy.device.layer, energy.device.source), []).append(energy)
+        groups.setdefault((energy.device.layer, energy.device.source, ""), []).append(energy)  # all of one machine
     return list(zip(groups.values(), holders(list(groups)), strict=True))
 
 

@@ -91,4 +91,10 @@ def test_accelerators_of_several_instruments_add_up(ledger_of):
 
 
 def test_without_a_chassis_nothing_lies_within_anything():
-    assert holders([(Layer.ACCELERATOR, "nvml"), (Layer.CPU, "rapl"), (Layer.DRAM, "rapl")]) == ["", "", ""]
+    lines = [(Layer.ACCELERATOR, "nvml", ""), (Layer.CPU, "rapl", ""), (Layer.DRAM, "rapl", "")]
+    assert holders(lines) == ["", "", ""]
+
+
+def test_a_chassis_holds_what_is_in_it_and_nothing_of_another_machine():
+    lines = [(Layer.ACCELERATOR, "dcgm", "a"), (Layer.ACCELERATOR, "dcgm", "b"), (Layer.HOST, "redfish", "a")]
+    assert holders(lines) == ["host", "", ""]
