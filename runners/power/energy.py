@@ -208,7 +208,7 @@ def _layer(group: list[DeviceEnergy], held: str) -> dict[str, Any]:
         "mark": weakest(device.mark for device in devices),
         "method": _common([energy.method for energy in group], "power_integral"),
         "source": "; ".join(dict.fromkeys(device.reading for device in devices)),
-        "note": "; ".join(dict.fromkeys(_remark(energy) for energy in group)),
+        "note": "; ".join(dict.fromkeys([*_not_added(held, devices[0].layer), *(_remark(energy) for energy in group)])),
     }
 
 
@@ -221,6 +221,12 @@ def _label(devices: list[Device]) -> str:
 
 def _common(values: list[str], otherwise: str) -> str:
     return values[0] if len(set(values)) == 1 else otherwise
+
+
+def _not_added(held: str, layer: Layer) -> list[str]:
+    if held == layer:
+        return [f"Another instrument of the same {layer} counts: this one is not added."]
+    return [f"Inside the power of the {held}: not added to it."] if held else []
 
 
 def _remark(energy: DeviceEnergy) -> str:
