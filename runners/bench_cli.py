@@ -15,12 +15,12 @@ from runners.crew import Crew
 from runners.exits import Exit
 from runners.lifeline import die_with
 from runners.load.report import table
+from runners.power.options import add_power, power_of
 from runners.progress import BarProgress, JsonProgress
 from runners.results import write_failure
 from runners.spec import (
     Account,
     Dialect,
-    Power,
     RunSpec,
     ServerMetrics,
     Shard,
@@ -84,7 +84,7 @@ def _add_wire(group: Any) -> None:
 
 def _add_accounts(group: Any) -> None:
     group.add_argument("--slo", type=_slo, default=Slo(), metavar="ttft_ms=500,tpot_ms=50", help="bounds for goodput")
-    group.add_argument("--power", default="auto", help="where power is read: auto, none, nvml, rapl or estimate")
+    add_power(group, "--power")
     group.add_argument("--idle", type=float, default=3.0, metavar="S", help="seconds of idle power read at the start")
     group.add_argument("--usd-per-hour", type=float, help="price of the deployment: gives cost per million tokens")
     group.add_argument("--max-usd", type=float, help="refuse to start a run that may cost more at an API")
@@ -156,7 +156,7 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         load=load_of(args),
         slo=args.slo,
         timeouts=Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout),
-        power=Power(args.power, args.idle),
+        power=power_of(args, args.idle),
         account=Account(args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else ""),
         server=ServerMetrics(not args.no_metrics, args.metrics_url),
         shard=Shard(args.processes),

@@ -55,7 +55,7 @@ class BenchmarkIn(Input):
     slo_tpot_ms: Positive | None = None
     slo_e2e_ms: Positive | None = None
     power_source: Annotated[
-        Line, Field(min_length=1, max_length=20, description="auto, none, nvml, rapl, estimate")
+        Line, Field(min_length=1, max_length=20, description="auto, none, nvml, amd, xpu, rapl, hwmon, ipmi, estimate")
     ] = "auto"
 
 

@@ -17,7 +17,11 @@ from runners.workload_files import FileKind
 POWER_SOURCES = (
     ("auto", "auto"),
     ("nvml", "nvml (NVIDIA)"),
+    ("amd", "amd (AMD GPUs)"),
+    ("xpu", "xpu (Intel GPUs)"),
     ("rapl", "rapl (CPU counters)"),
+    ("hwmon", "hwmon (Grace)"),
+    ("ipmi", "ipmi (whole machine)"),
     ("estimate", "estimate (modelled)"),
     ("none", "none"),
 )

@@ -3,9 +3,9 @@
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+from runners.power.options import arguments_of
 from runners.sources import Agents, Conversations, Prefixes, PromptFile, ShareGpt, Source, Trace, length_option
 from runners.spec import Account, Arrivals, Images, Load, Power, RunSpec, Search, Target, Timeouts, Workload
 
@@ -58,8 +58,7 @@ def _sayable(spec: RunSpec) -> bool:
     if search and search.tolerance != Search.tolerance:
         return False
     load = Load(drain_s=spec.load.drain_s)
-    power = replace(spec.power, source=Power().source, idle_s=Power().idle_s)
-    return load == Load() and power == Power() and spec.workload.temperature == Workload().temperature
+    return load == Load() and spec.workload.temperature == Workload().temperature
 
 
 def _wire(target: Target) -> Options:
@@ -157,7 +156,7 @@ def _accounts(power: Power, account: Account, timeouts: Timeouts) -> Options:
         if getattr(timeouts, name) != getattr(usual, name)
     ]
     return [
-        ("--power", power.source),
+        *arguments_of(power, "--power"),
         ("--idle", None if power.idle_s == Power().idle_s else power.idle_s),
         ("--usd-per-hour", account.usd_per_hour),
         ("--pue", account.pue),
