@@ -8,9 +8,11 @@ from typing import Any, NoReturn
 from runners import __version__, bench_cli, demo_engine, probe
 from runners.load import calibrate
 from runners.power import cli as power_cli
+from runners.quality import cli as quality_cli
 
 _COMMANDS = (
     ("bench", bench_cli, "run a load test against an endpoint, with power"),
+    ("quality", quality_cli, "ask questions with known answers: accuracy, and agreement with a reference"),
     ("probe", probe, "say what stands at a URL and what it supports"),
     ("power", power_cli, "say which power instruments this machine has"),
     ("calibrate", calibrate, "measure this machine's own error against a server of known timing"),

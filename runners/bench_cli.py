@@ -37,22 +37,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verbose", action="store_true", help="print the notes on power in full below the results")
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # end when this process ends
     target = parser.add_argument_group("endpoint")
-    target.add_argument("--url", help="such as http://gpu-1:8000 or https://api.example.com/v1")
-    target.add_argument("--model", default="", help="model name as the server expects it")
-    target.add_argument("--dialect", choices=list(Dialect), default=Dialect.OPENAI_CHAT.value,
-                        help="the wire form that the endpoint speaks")  # fmt: skip
-    target.add_argument("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
+    add_target(target)
     target.add_argument(
         "--metrics-url", default="", metavar="URL", help="the server's metrics page (default: /metrics)"
     )
     target.add_argument("--no-metrics", action="store_true", help="do not read the server's metrics page")
-    _add_wire(parser.add_argument_group("how requests go out"))
+    add_wire(parser.add_argument_group("how requests go out"))
     add_load(parser)
     add_workload(parser)
     _add_accounts(parser.add_argument_group("limits, power and money"))
 
 
-def _add_wire(group: Any) -> None:
+def add_target(group: Any) -> None:
+    group.add_argument("--url", help="such as http://gpu-1:8000 or https://api.example.com/v1")
+    group.add_argument("--model", default="", help="model name as the server expects it")
+    group.add_argument("--dialect", choices=list(Dialect), default=Dialect.OPENAI_CHAT.value,
+                       help="the wire form that the endpoint speaks")  # fmt: skip
+    group.add_argument("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
+
+
+def add_wire(group: Any) -> None:
     group.add_argument(
         "--api-key-header", default="", metavar="HEADER", help='"x-api-key" or "Authorization: Bearer" (by dialect)'
     )
@@ -85,6 +89,10 @@ def _add_accounts(group: Any) -> None:
         "--usd-per-mtok", type=_price, metavar="IN,OUT", help="what the API charges per million tokens, for --max-usd"
     )
     group.add_argument("--pue", type=float, help="facility overhead factor: gives energy with overhead")
+    add_timeouts(group)
+
+
+def add_timeouts(group: Any) -> None:
     for name, seconds, words in (
         ("connect", Timeouts.connect_s, "for a connection"),
         ("first-byte", Timeouts.first_byte_s, "from sending to the first byte"),
@@ -144,11 +152,11 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         raise SpecError("--url: say which endpoint to measure, such as --url http://localhost:8000")
     given = "given on the command line"
     return RunSpec(
-        target=_target_of(args),
+        target=target_of(args),
         workload=workload_of(args),
         load=load_of(args),
         slo=args.slo,
-        timeouts=Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout),
+        timeouts=timeouts_of(args),
         power=Power(args.power, args.idle),
         account=Account(args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else ""),
         server=ServerMetrics(not args.no_metrics, args.metrics_url),
@@ -157,7 +165,7 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
     )
 
 
-def _target_of(args: argparse.Namespace) -> Target:
+def target_of(args: argparse.Namespace) -> Target:
     return Target(
         url=args.url,
         model=args.model,
@@ -171,6 +179,10 @@ def _target_of(args: argparse.Namespace) -> Target:
         client_key_file=args.client_key,
         proxy=args.proxy,
     )
+
+
+def timeouts_of(args: argparse.Namespace) -> Timeouts:
+    return Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout)
 
 
 def _refuse_used(out: Path) -> None:
