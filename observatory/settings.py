@@ -47,6 +47,7 @@ INSTALLED_APPS = [
     "observatory.catalog",
     "observatory.benchmarks",
     "observatory.runs",
+    "observatory.quality",
     "observatory.schedules",
     "observatory.api",
     "observatory.pages",
@@ -176,6 +177,7 @@ RUN_STOP_GRACE_S = env.float("RUN_STOP_GRACE_S", default=20.0)
 RUN_GATHER_S = env.float("RUN_GATHER_S", default=300.0)
 #: How the instrument is started, such as ``taskset -c 2,3 python -m runners bench`` to pin it.
 RUN_COMMAND = shlex.split(env.str("RUN_COMMAND", default="")) or [sys.executable, "-m", "runners", "bench"]
+QUALITY_COMMAND = shlex.split(env.str("QUALITY_COMMAND", default="")) or [sys.executable, "-m", "runners", "quality"]
 
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "overview"

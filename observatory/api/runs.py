@@ -44,8 +44,9 @@ class RunIn(Input):
 
 class RunOut(Schema):
     id: int
-    benchmark_id: int
-    benchmark: Annotated[str, Field(alias="benchmark.name")]
+    kind: Run.Kind
+    benchmark_id: int | None
+    benchmark: Annotated[str, Field(alias="asks", description="Or the task set of an evaluation")]
     deployment_id: int
     deployment: Annotated[str, Field(alias="deployment.name")]
     endpoint_id: int
@@ -120,6 +121,7 @@ class RunFilter(FilterSchema):
     status: Run.Status | None = None
     trigger: Run.Trigger | None = None
     valid: bool | None = None
+    kind: Run.Kind | None = None
     benchmark_id: Key | None = None
     deployment_id: Key | None = None
     endpoint_id: Key | None = None

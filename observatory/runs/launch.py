@@ -70,7 +70,8 @@ def _measure_and_store(run: Run, directory: Path, secret: str) -> None:
     spec.write_text(json.dumps(run.spec, allow_nan=False))
     copier = spool.Copier(run, directory, secret)
     renew = partial(states.renew, run)
-    with Instrument(spec, directory, secret) as instrument, Watch(instrument, copier, secret, renew) as watch:
+    instrument = Instrument(spec, directory, secret, run.kind)
+    with instrument, Watch(instrument, copier, secret, renew) as watch:
         _store(run, follow(run, instrument, watch), directory, secret, _PATIENCE_S)
 
 

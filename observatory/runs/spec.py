@@ -6,8 +6,9 @@ import secrets
 from typing import Any
 
 from observatory.benchmarks.models import Benchmark
-from observatory.catalog.models import FACTORS, Deployment, Site
+from observatory.catalog.models import FACTORS, Deployment, Endpoint, Site
 from observatory.runs import money
+from runners.quality.spec import QualitySpec
 from runners.spec import RunSpec
 
 #: The variable through which the instrument gets the endpoint's key; no file ever holds it.
@@ -20,12 +21,7 @@ def build(benchmark: Benchmark) -> RunSpec:
     endpoint = deployment.endpoint
     return RunSpec.from_json(
         {
-            "target": {
-                "url": endpoint.url,
-                "model": endpoint.model,
-                "dialect": endpoint.dialect,
-                "api_key_env": API_KEY_VARIABLE if endpoint.api_key else "",
-            },
+            "target": target(endpoint),
             "workload": {
                 "input_tokens": benchmark.input_tokens,
                 "output_tokens": benchmark.output_tokens,
@@ -58,6 +54,16 @@ def build(benchmark: Benchmark) -> RunSpec:
     )
 
 
+def target(endpoint: Endpoint) -> dict[str, Any]:
+    """Where requests go; the key is named and not held."""
+    return {
+        "url": endpoint.url,
+        "model": endpoint.model,
+        "dialect": endpoint.dialect,
+        "api_key_env": API_KEY_VARIABLE if endpoint.api_key else "",
+    }
+
+
 def _account(deployment: Deployment) -> dict[str, Any]:
     site, price = deployment.site, deployment.usd_per_hour
     factors = site.current if site else None
@@ -69,19 +75,22 @@ def _account(deployment: Deployment) -> dict[str, Any]:
     }
 
 
-def fingerprint(spec: RunSpec) -> str:
+def fingerprint(spec: RunSpec | QualitySpec) -> str:
     """SHA-256 of all but the salt and what it may cost: equal for runs that ask the same."""
     asked = {name: value for name, value in spec.to_json().items() if name not in ("salt", "budget")}
     return hashlib.sha256(json.dumps(asked, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def setup(benchmark: Benchmark) -> dict[str, Any]:
-    """The deployment as it is now, in plain JSON: later edits of the catalog leave a run as it was."""
-    deployment = benchmark.deployment
+    """What is asked and of whom, in plain JSON: later edits leave a run as it was."""
+    return {"benchmark": benchmark.name, **deployment_setup(benchmark.deployment)}
+
+
+def deployment_setup(deployment: Deployment) -> dict[str, Any]:
+    """The deployment as it is now."""
     endpoint = deployment.endpoint
     accelerator = deployment.accelerator
     return {
-        "benchmark": benchmark.name,
         "deployment": deployment.name,
         "endpoint": {
             "name": endpoint.name,
