@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from hashlib import sha256
+from typing import Any
 
 import orjson
 from django.contrib.auth.models import User
@@ -10,15 +11,23 @@ from observatory.catalog.models import Deployment
 from observatory.quality.models import QualityResult
 from observatory.runs.models import Run
 from observatory.runs.plain import plain
-from runners.quality.lmeval import LmEval, read
+from runners.quality.lmeval import LmEval, parse, read
 from runners.strict_json import SpecError
 
 
 def add(data: bytes, deployment: Deployment, user: User | None, beside: Run | None = None) -> QualityResult:
     """Raises SpecError that says what is wrong with the file."""
+    return _keep(read(data), deployment, user, beside)
+
+
+def add_parsed(said: Any, deployment: Deployment, user: User | None, beside: Run | None = None) -> QualityResult:
+    """The same with the file's content."""
+    return _keep(parse(said), deployment, user, beside)
+
+
+def _keep(found: LmEval, deployment: Deployment, user: User | None, beside: Run | None) -> QualityResult:
     if beside is not None and (beside.deployment_id != deployment.pk or beside.kind != Run.Kind.LOAD):
         raise SpecError("run: give a load run of the same deployment, or none")
-    found = read(data)
     headline = found.headline()
     return QualityResult.objects.create(
         deployment=deployment,

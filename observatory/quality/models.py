@@ -1,6 +1,6 @@
 from django.conf import settings
 from django.db import models
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.urls import reverse
 
 from observatory.catalog.models import Deployment
@@ -25,7 +25,7 @@ class TaskSet(models.Model):
 
 
 class QualityQuerySet(models.QuerySet["QualityResult"]):
-    def known(self) -> QuerySet["QualityResult"]:
+    def known(self) -> "QualityQuerySet":
         """Those with a number."""
         return self.filter(value__isnull=False)
 

@@ -29,8 +29,8 @@ def add(name: str, data: bytes, user: User | None) -> TaskSet:
     if name in names():
         raise SpecError(f"name: {name!r} is taken; results must not mix two sets under one name. Choose another")
     parsed = tasks.parse(data, name)
-    if b"\x00" in data:
-        raise SpecError(f"{name}: it holds a NUL character")
+    if b"\x00" in data or b"\\u0000" in data:
+        raise SpecError(f"{name}: it holds a NUL character, which no database keeps; take it out")
     return TaskSet.objects.create(
         name=name, sha256=parsed.sha256, items=len(parsed.items), lines=data.decode(), created_by=user
     )

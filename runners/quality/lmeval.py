@@ -72,6 +72,11 @@ def read(data: bytes) -> LmEval:
         said = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise SpecError(f"this is not JSON ({error}): give the results_*.json that lm-eval wrote") from None
+    return parse(said)
+
+
+def parse(said: Any) -> LmEval:
+    """The same of a file's content."""
     results = said.get("results") if isinstance(said, dict) else None
     if not isinstance(results, dict) or not results:
         raise SpecError('there is no "results" in this file: give the results_*.json that lm-eval wrote')
