@@ -83,7 +83,7 @@ def take_in() -> None:
     ended = QualityResult.objects.filter(value=None, job__status=Run.Status.FINISHED, job__valid=True)
     for result in ended.select_related("job"):
         _fill(result)
-    waiting = QualityResult.objects.known().filter(reference_deployment__isnull=False, agreement=None)
+    waiting = QualityResult.objects.known().filter(reference_deployment__isnull=False, agreement__isnull=True)
     for result in waiting:
         reference = newest_like(result, result.reference_deployment_id)
         if reference is not None:

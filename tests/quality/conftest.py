@@ -1,0 +1,13 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.services.fixtures import database_url, postgres_server, site, sqlite_template
+
+__all__ = ["database_url", "postgres_server", "site", "sqlite_template"]
+
+
+@pytest.fixture(autouse=True)
+def _files(settings: Any, tmp_path: Path) -> None:
+    settings.MEDIA_ROOT = tmp_path / "media"
