@@ -9,7 +9,7 @@ from runners.quality.tasks import built_in
 from runners.spec import Dialect, Target
 
 
-def some(every: int = 4) -> list[dict[str, Any]]:
+def some(every: int = 10) -> list[dict[str, Any]]:
     return list(built_in().items[::every])
 
 
@@ -21,7 +21,7 @@ def test_a_small_model_gets_some_right_and_agrees_with_itself(
     assert found.status == 0
     quality = found.quality
     overall = quality["score"]["overall"]
-    assert overall["n"] == 25
+    assert overall["n"] == 10
     assert 0 < overall["low"] < overall["share"] < overall["high"] < 1
     assert quality["target"]["engine"] == "llama.cpp"
     agreement = quality["agreement"]
@@ -35,10 +35,10 @@ def test_answers_drawn_by_chance_do_not_agree_with_greedy_ones(
     engine: tuple[str, str], evaluate: Callable[..., Any]
 ) -> None:
     warm = Target(*engine, extra_body={"temperature": 1.5, "seed": 7})
-    agreement = evaluate(warm, some(10), reference=Target(*engine)).quality["agreement"]
+    agreement = evaluate(warm, some(25), reference=Target(*engine)).quality["agreement"]
     assert agreement["identical"]["share"] < 1
     assert agreement["first_difference"]["n"] >= 1
-    assert agreement["logprobs"]["places"] > 10
+    assert agreement["logprobs"]["places"] > 4
 
 
 @pytest.mark.parametrize("dialect", [Dialect.OPENAI_COMPLETIONS, Dialect.LLAMACPP_COMPLETION])
