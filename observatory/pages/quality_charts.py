@@ -27,12 +27,14 @@ def quality_against(points: Sequence[Point], metric: str, task_set: str) -> Char
     """Up and to the left is better; who lacks one of the two is named below."""
     drawn = [(point, point.price) for point in points if point.price is not None]
     absent = [point.name for point in points if point.price is None]
-    label = BY_KEY[metric].label.lower()
-    note = f"No {label} is known of {', '.join(absent)}: run a benchmark there." if absent else ""
+    missing = (
+        f"“{BY_KEY[metric].label}” is not known of {', '.join(absent)}: run a benchmark there, with a price and power."
+    )
+    note = missing if absent else ""
     if not drawn:
         return Chart(None, note=note or "There is no quality result yet.")
     x = axis(axis_title(metric), of=[price.value for _, price in drawn])
-    y = axis(f"Accuracy on {plain(task_set)},<br>%, higher is better", rangemode="normal")
+    y = axis(f"Accuracy on {plain(task_set)}, %,<br>higher is better", rangemode="normal")
     rows = [
         [point.name, _stated(point.accuracy, "%"), _stated(price, BY_KEY[metric].unit), point.run]
         for point, price in drawn

@@ -30,10 +30,10 @@ def percent(share: float | None, low: float | None, high: float | None, n: int |
 
 @dataclass(frozen=True)
 class Part:
-    """A line of the score table."""
+    """A line of the score table; ``group`` is "kind", "topic" or nothing for all."""
 
     name: str
-    indent: bool
+    group: str
     accuracy: SafeString
     right: str
     unanswered: int
@@ -46,18 +46,18 @@ def parts(result: QualityResult) -> list[Part]:
     score = summary.get("score")
     if not score:
         return []
-    named = [("All tasks", False, score["overall"])]
-    named += [(name, True, part) for group in ("kinds", "topics") for name, part in score[group].items()]
+    named = [("All tasks", "", score["overall"])]
+    named += [(name, group[:-1], part) for group in ("kinds", "topics") for name, part in score[group].items()]
     return [
         Part(
             name,
-            indent,
+            group,
             percent(part["share"], part["low"], part["high"], None),
             f"{part['count']} of {part['n']}",
             part["unanswered"],
             part["unreadable"],
         )
-        for name, indent, part in named
+        for name, group, part in named
     ]
 
 

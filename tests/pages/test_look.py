@@ -34,7 +34,6 @@ PAGES: dict[str, Address] = {
     "schedules": lambda cast: "/schedules",
     "schedule": lambda cast: f"/schedules/{cast.schedule.pk}",
     "schedule-form": lambda cast: f"/schedules/{cast.schedule.pk}/edit",
-    "quality": lambda cast: "/quality",
     "quality-result": lambda cast: f"/quality/{cast.quality.pk}?show=all",
     "tokens": lambda cast: "/tokens",
 }
