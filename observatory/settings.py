@@ -47,6 +47,7 @@ INSTALLED_APPS = [
     "observatory.catalog",
     "observatory.benchmarks",
     "observatory.runs",
+    "observatory.quality",
     "observatory.schedules",
     "observatory.api",
     "observatory.pages",
@@ -181,6 +182,7 @@ RUN_GATHER_S = env.float("RUN_GATHER_S", default=300.0)
 RUN_COMMAND = shlex.split(env.str("RUN_COMMAND", default="")) or [sys.executable, "-m", "runners", "bench"]
 #: Whether staff may write commands that workers run to start an engine.
 ENGINE_COMMANDS = env.bool("ENGINE_COMMANDS", default=False)
+QUALITY_COMMAND = shlex.split(env.str("QUALITY_COMMAND", default="")) or [sys.executable, "-m", "runners", "quality"]
 
 # After LOGIN_TRIES failed logins of a user name from one address, the next one waits; each failure doubles the wait.
 LOGIN_TRIES = env.int("LOGIN_TRIES", default=5)

@@ -269,7 +269,7 @@ def _check(spec: RunSpec) -> None:
     if spec.version != SPEC_VERSION:
         raise SpecError(f"version: {spec.version} is not known here; this is version {SPEC_VERSION}")
     _check_finite(spec, "")
-    _check_target(spec.target)
+    check_target(spec.target)
     _check_workload(spec.workload)
     check_load(spec.load)
     _check_together(spec)
@@ -303,7 +303,8 @@ def _check_finite(value: Any, path: str) -> None:
         raise SpecError(f"{path}: {value} is not a number that can be used; give a finite one")
 
 
-def _check_target(target: Target) -> None:
+def check_target(target: Target) -> None:
+    """Raises SpecError that names the field and the fix."""
     if not target.url.startswith(("http://", "https://")):
         raise SpecError(f"target.url: {target.url!r} must start with http:// or https://")
     if target.proxy and not target.proxy.startswith("http://"):

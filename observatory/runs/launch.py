@@ -71,7 +71,8 @@ def _measure_and_store(run: Run, directory: Path, secret: str) -> None:
     with engines.running(run, directory, secret, renew) as engine:
         spec = work.furnish(run, directory, **engines.aimed(run, engine))
         connection.close()  # nothing needs it until the run has ended
-        with Instrument(spec, directory, secret) as instrument, Watch(instrument, copier, secret, renew) as watch:
+        instrument = Instrument(spec, directory, secret, run.kind)
+        with instrument, Watch(instrument, copier, secret, renew) as watch:
             ending = follow(run, instrument, watch, partial(engines.died, engine))
             engines.end(engine, directory)
             _store(run, ending, directory, secret, _PATIENCE_S)

@@ -36,6 +36,8 @@ POSTS = {
     "schedule-delete",
     "token-revoke",
     "theory-upload",
+    "quality-again",
+    "quality-compare",
 }
 
 
@@ -61,6 +63,7 @@ def address(name: str, cast: Cast) -> str:
         "benchmark": cast.benchmark.pk,
         "schedule": cast.schedule.pk,
         "run": cast.finished.pk,
+        "quality": cast.quality.pk,
         "token": cast.token.pk,
         "site": 1,
         "welcome": cast.endpoint.pk,
