@@ -17,7 +17,7 @@ test: install-dev lint types
 
 ## What needs vLLM as well: real techniques on a real engine, on this machine's CPU.
 studies: install-dev install-vllm
-	REQUIRE_VLLM=1 $(BIN)/python -m pytest tests/studies
+	STUDIES=1 VLLM_PYTHON=$(VLLM_VENV)/bin/python $(BIN)/python -m pytest tests/studies
 
 ## Only the environment.
 install: $(VENV)/.base

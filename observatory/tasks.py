@@ -5,6 +5,7 @@ import logging
 from celery import shared_task
 from django.db import connection
 
+from observatory.quality import evaluations
 from observatory.runs import dispatch, joined, launch
 from observatory.schedules import due
 from observatory.studies import trials
@@ -16,6 +17,7 @@ logger = logging.getLogger(__name__)
 def run_benchmark(run_id: int) -> None:
     launch.execute(run_id)
     trials.run_ended(run_id)
+    evaluations.take_in()
 
 
 @shared_task
@@ -25,10 +27,10 @@ def run_shard(shard_id: int) -> None:
 
 @shared_task
 def tick() -> None:
-    """Every few seconds: what was lost is found, studies go on, what waits is woken, what is due is started; each
-    whatever becomes of the others.
+    """Every few seconds: what was lost is found, studies go on, what waits is woken, what is due is started, what
+    evaluations found is taken in; each whatever becomes of the others.
     """
-    for part in (dispatch.reap, trials.advance_all, dispatch.sweep, due.start_due):
+    for part in (dispatch.reap, trials.advance_all, dispatch.sweep, due.start_due, evaluations.take_in):
         try:
             part()
         except Exception:

@@ -375,7 +375,7 @@ def salted(spec: RunSpec) -> RunSpec:
 
 def reads_idle(spec: RunSpec) -> bool:
     """Whether the run begins with a reading of idle power."""
-    return spec.power.source != "none" and spec.power.idle_s > 0
+    return spec.power.sampled and spec.power.idle_s > 0
 
 
 def _refuse_too_short(checked: Checked) -> None:

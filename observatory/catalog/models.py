@@ -1,18 +1,20 @@
 from datetime import UTC, date, datetime
 from typing import Any
 
+from cryptography.x509 import load_pem_x509_certificates
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.urls import reverse
 
-from observatory.catalog import recipes
-from observatory.catalog.fields import EncryptedTextField, EndpointURLField, visible_ascii
+from observatory.catalog import recipes, wire
+from observatory.catalog.fields import EncryptedTextField, EndpointURLField, storable, visible_ascii
 from runners.address import AddressError, parse_endpoint
 from runners.spec import Dialect, SpecError
 
 NOT_NEGATIVE = (MinValueValidator(0),)
+MAX_PEM = 100_000
 
 
 def today() -> date:
@@ -180,8 +182,8 @@ class Billing(models.TextChoices):
 
 
 class Endpoint(models.Model):
-    """A serving address. The key is encrypted at rest, never shown again, and stays with the host that it was entered
-    for.
+    """A serving address. Its secrets, the key and the client certificate with its key, are encrypted at rest and never
+    shown again. The key stays with the host, proxy and authority that it was entered for.
     """
 
     #: In place of an address where a worker starts the engine for each run; the name can never be another's.
@@ -199,6 +201,19 @@ class Endpoint(models.Model):
     )
     model = models.CharField(max_length=200, help_text="Model name as the server expects it")
     api_key = EncryptedTextField(blank=True, default="", validators=(visible_ascii,))
+    api_key_header = models.CharField(
+        max_length=200,
+        blank=True,
+        help_text='Such as x-api-key, or "Authorization: Token"; empty: as the dialect wants',
+    )
+    extra_headers = models.JSONField(default=dict, blank=True, validators=(storable,))
+    extra_body = models.JSONField(default=dict, blank=True, validators=(storable,))
+    ca_pem = models.TextField(blank=True, max_length=MAX_PEM, help_text="Authorities to trust instead of the system's")
+    client_pem = EncryptedTextField(blank=True, default="", max_length=MAX_PEM)
+    proxy = models.CharField(max_length=500, blank=True, help_text="Such as http://proxy:3128; tunnels with CONNECT")
+    metrics_url = models.CharField(
+        max_length=500, blank=True, help_text="The server's metrics page; empty: /metrics of this address"
+    )
     billing = models.CharField(max_length=20, choices=Billing, default=Billing.MACHINE)
     price_provider = models.CharField(
         max_length=60, blank=True, help_text="For the list price, such as openai; empty: found by the address"
@@ -245,18 +260,39 @@ class Endpoint(models.Model):
         super().clean_fields(exclude=exclude)
 
     def clean(self) -> None:
-        """A stored key does not follow the address to another scheme, host or port."""
+        """A stored key does not follow the address to another scheme, host or port, nor to who could read it on the
+        way: another proxy or authority.
+        """
+        if _origin(self.url) is None or self.dialect not in set(Dialect):
+            return
+        wire.check(self)
         stored = Endpoint.objects.filter(pk=self.pk).first() if self.pk else None
         if stored is None or not self.api_key or self.key_entered or self.api_key != stored.api_key:
             return
         if _origin(stored.url) != _origin(self.url):
             words = "The stored key is for the address before. Enter the key for the new one, or remove the stored key."
             raise ValidationError({"api_key": words})
+        if (stored.proxy, stored.ca_pem) != (self.proxy, self.ca_pem):
+            words = (
+                "The stored key is for the proxy and authority before. Enter the key again, or remove the stored key."
+            )
+            raise ValidationError({"api_key": words})
 
     @property
     def api_key_hint(self) -> str:
         """The last four characters of the key, for recognising it; empty without one."""
         return f"…{self.api_key[-4:]}" if len(self.api_key) >= 12 else ("…" if self.api_key else "")
+
+    @property
+    def client_hint(self) -> str:
+        """Whose the client certificate is and how long it is good; empty without one."""
+        if not self.client_pem:
+            return ""
+        try:
+            first = load_pem_x509_certificates(self.client_pem.encode())[0]
+        except ValueError:
+            return "…"
+        return f"{first.subject.rfc4514_string()}, until {first.not_valid_after_utc:%Y-%m-%d}"
 
 
 def _origin(url: str) -> tuple[str, str, int] | None:

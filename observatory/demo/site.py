@@ -75,11 +75,8 @@ def benchmark(engine_url: str, user: User) -> Benchmark:
         name=NAME,
         defaults={
             "deployment": deployment,
-            "input_tokens": 32,
-            "output_tokens": 24,
-            "levels": [1, 2, 4, 8],
-            "duration_s": 15,
-            "warmup_s": 2,
+            "workload": {"input_tokens": 32, "output_tokens": 24},
+            "load": {"levels": [1, 2, 4, 8], "duration_s": 15, "warmup_s": 2},
             "created_by": user,
         },
     )

@@ -1,5 +1,6 @@
 """Endpoints: list, page, form, probe."""
 
+import json
 import shlex
 from typing import Any
 
@@ -34,6 +35,10 @@ COLUMNS = {
     "url": "url",
     "model": "model",
     "dialect": "dialect",
+    "extra_headers": "extra_headers",
+    "extra_body": "extra_body",
+    "proxy": "proxy",
+    "metrics_url": "metrics_url",
     "billing": "billing",
     "usable": "probe.usable",
     "engine": "probe.engine",
@@ -63,6 +68,7 @@ def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
     found = get_object_or_404(Endpoint, pk=pk)
     context = {
         "endpoint": found,
+        "wire": _wire(found),
         "command": shlex.join(["python", "-m", "runners", "engine", *_arguments(found)]) if found.recipe else "",
         "options": [(name, typed(value)) for name, value in found.recipe.get("options", {}).items()],
         "measured": _measured(found),
@@ -78,6 +84,20 @@ def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
         rows=lambda: [facts(found, COLUMNS)],
         data=lambda: {**facts(found, COLUMNS), "recipe": found.recipe, "probe": found.probe},
     )
+
+
+def _wire(endpoint: Endpoint) -> list[tuple[str, str]]:
+    """(what, value) of how requests go out, where that is not as usual; no secret is among them."""
+    shown = {
+        "Header of the key": endpoint.api_key_header,
+        "Headers more": ", ".join(f"{name}: {value}" for name, value in endpoint.extra_headers.items()),
+        "Body fields more": json.dumps(endpoint.extra_body, ensure_ascii=False) if endpoint.extra_body else "",
+        "Authorities": "own (CA)" if endpoint.ca_pem else "",
+        "Client certificate": endpoint.client_hint,
+        "Proxy": endpoint.proxy,
+        "Metrics page": endpoint.metrics_url,
+    }
+    return [(name, value) for name, value in shown.items() if value]
 
 
 def _arguments(endpoint: Endpoint) -> list[str]:

@@ -10,10 +10,10 @@ from django.utils.safestring import SafeString
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint, Site
+from observatory.pages.benchmark_words import asks
 from observatory.pages.listing import Listing, Moment, Number, Price
 from observatory.pages.run_columns import Column, number
 from observatory.pages.templatetags.numbers import (
-    duration,
     metric,
     missing,
     progress_bar,
@@ -193,15 +193,6 @@ class TrialTable(Listing):
 
     def render_status(self, record: Trial) -> SafeString:
         return trial_status(record)
-
-
-def asks(benchmark: Benchmark) -> str:
-    """What a benchmark asks, in one line."""
-    levels = ", ".join(f"{level:g}" for level in benchmark.levels)
-    load = f"concurrency {levels}" if benchmark.arrivals == "closed" else f"{levels} req/s {benchmark.arrivals}"
-    ends = [f"{benchmark.requests} requests"] if benchmark.requests else []
-    ends += [duration(benchmark.duration_s)] if benchmark.duration_s else []
-    return f"{benchmark.input_tokens} → {benchmark.output_tokens} tok, {load}, {' or '.join(ends)} each"
 
 
 class MetricColumn(tables.Column):  # type: ignore[misc]

@@ -1,6 +1,5 @@
 """One execution: claim the run, start the instrument, watch it, and put down how it ended, whatever happens."""
 
-import json
 import logging
 import os
 import shutil
@@ -40,7 +39,6 @@ def execute(run_id: int) -> None:
     secret = ""
     try:
         secret = run.endpoint.api_key
-        connection.close()  # nothing needs it until the run has ended
         directory.mkdir(parents=True, mode=0o700)
         if work.moved(run):
             _store(run, work.MOVED, directory, secret, _PATIENCE_S)
@@ -48,8 +46,8 @@ def execute(run_id: int) -> None:
             _measure_and_store(run, directory, secret)
         else:
             _measure_together(run, directory, secret)
-    except engines.NotMeasuredError as error:
-        _store(run, error.ending, directory, secret, _PATIENCE_S)
+    except (work.Missing, engines.NotMeasuredError) as unable:
+        _store(run, unable.ending, directory, secret, _PATIENCE_S)
     except (OSError, ImproperlyConfigured, clocks.ClockError) as error:
         logger.exception("run %s could not be carried out", run.pk)
         _store(run, _host_fault(error), directory, secret, _PATIENCE_S)
@@ -68,12 +66,13 @@ def execute(run_id: int) -> None:
 
 
 def _measure_and_store(run: Run, directory: Path, secret: str) -> None:
-    spec = directory / "spec.json"
     copier = spool.Copier(run, directory, secret)
     renew = partial(states.renew, run)
     with engines.running(run, directory, secret, renew) as engine:
-        spec.write_text(json.dumps(engines.aimed(run, engine), allow_nan=False))
-        with Instrument(spec, directory, secret) as instrument, Watch(instrument, copier, secret, renew) as watch:
+        spec = work.furnish(run, directory, **engines.aimed(run, engine))
+        connection.close()  # nothing needs it until the run has ended
+        instrument = Instrument(spec, directory, secret, run.kind)
+        with instrument, Watch(instrument, copier, secret, renew) as watch:
             ending = follow(run, instrument, watch, partial(engines.died, engine))
             engines.end(engine, directory)
             _store(run, ending, directory, secret, _PATIENCE_S)

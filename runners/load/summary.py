@@ -19,6 +19,7 @@ from runners.load.rows import MISSING, Bools, StageRows, Window
 from runners.load.statistics import Floats, distribution, rate
 from runners.loads import long_name
 from runners.metrics import DEFINITIONS_VERSION, Mark
+from runners.power.devices import Layer
 from runners.server.summary import reasons as server_reasons
 from runners.sources import Agents
 from runners.spec import Arrivals, RunSpec
@@ -97,7 +98,7 @@ def summarise(
     Without ``stages`` they are made from the rows alone, which is how a run that was cut off gets its numbers.
     """
     if stages is None:
-        stages = [summarise_stage(table, plan, spec) for plan in _plans_of(table, spec)]
+        stages = [summarise_stage(table, plan, spec) for plan in plans_of(table, spec)]
     bad = [stage for stage in stages if stage["verdict"] != "ok"]
     reasons = list(facts.pop("reasons", []))
     for stage in bad:
@@ -125,7 +126,7 @@ def summarise(
     }
 
 
-def _plans_of(table: pa.Table, spec: RunSpec) -> list[StagePlan]:
+def plans_of(table: pa.Table, spec: RunSpec) -> list[StagePlan]:
     """The stages that have rows. Those of a search are known by the level in their rows alone."""
     levels = dict(zip(table.column("stage").to_pylist(), table.column("level").to_pylist(), strict=True))
     if spec.load.search:
@@ -280,7 +281,7 @@ def _energy(
     it_j = ledger.get("it_j") if ledger else None
     if ledger is None or it_j is None:
         return {}
-    layers = [layer for layer in ledger["layers"] if layer["layer"] in ("accelerator", "cpu", "dram")]
+    layers = [layer for layer in ledger["layers"] if layer["layer"] in tuple(Layer) and not layer["within"]]
     lows, highs = [layer["low_j"] for layer in layers], [layer["high_j"] for layer in layers]
     low = sum(lows) if None not in lows else None
     high = sum(highs) if None not in highs else None

@@ -38,6 +38,8 @@ POSTS = {
     "schedule-delete",
     "token-revoke",
     "theory-upload",
+    "quality-again",
+    "quality-compare",
 }
 
 
@@ -63,6 +65,7 @@ def address(name: str, cast: Cast) -> str:
         "benchmark": cast.benchmark.pk,
         "schedule": cast.schedule.pk,
         "run": cast.finished.pk,
+        "quality": cast.quality.pk,
         "token": cast.token.pk,
         "site": 1,
         "welcome": cast.endpoint.pk,

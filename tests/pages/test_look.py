@@ -39,6 +39,7 @@ PAGES: dict[str, Address] = {
     "study-choose": lambda cast: "/studies/new",
     "study-ready": lambda cast: "/studies/new/prefix-caching",
     "study-form": lambda cast: f"/studies/new/own?copy={cast.study.pk}",
+    "quality-result": lambda cast: f"/quality/{cast.quality.pk}?show=all",
     "tokens": lambda cast: "/tokens",
 }
 EMPTY = (
@@ -51,9 +52,10 @@ EMPTY = (
     "benchmarks",
     "schedules",
     "studies",
+    "quality",
     "tokens",
 )
-NEW = ("endpoints/new", "deployments/new", "benchmarks/new")
+NEW = ("endpoints/new", "deployments/new", "benchmarks/new", "quality/new", "quality/upload", "quality/task-set")
 
 
 def look(browser: Browser, pages: dict[str, str], theme: str, widths: tuple[int, ...]) -> dict[str, Any]:

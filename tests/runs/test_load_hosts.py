@@ -14,6 +14,7 @@ from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Endpoint
 from observatory.runs import clocks, dispatch, shards, states
 from observatory.runs.models import Run
+from tests import questions
 from tests.services.misbehaving import Ledger, Server, Wire, content, serving
 from tests.services.site import Site, wait_for
 
@@ -52,7 +53,7 @@ def ask(make: Make, server: Server, **changes: Any) -> Benchmark:
     asked = make("m", name=changes.pop("name", "b"))
     Endpoint.objects.filter(pk=asked.deployment.endpoint_id).update(url=f"{server.url}/{asked.name}")
     values = {"input_tokens": 5, "output_tokens": 3, "power_source": "none", "load_hosts": 2}
-    Benchmark.objects.filter(pk=asked.pk).update(**values | changes)
+    questions.ask(asked, **values | changes)
     return Benchmark.objects.get(pk=asked.pk)
 
 

@@ -20,6 +20,7 @@ from runners.engines import vllm
 from runners.engines.launch import RunningEngine, launch
 from runners.engines.packaged import MODEL_NAME
 from runners.engines.recipe import Recipe
+from runners.server.series import Span, increase, series
 
 ROOT = Path(__file__).resolve().parents[2]
 DRAFTED_AT_ONCE = 4
@@ -89,9 +90,47 @@ def test_the_tokens_that_vllm_counts_are_ours(server: RunningEngine, tmp_path: P
     assert {key: item["verdict"] for key, item in agreement.items()} == dict.fromkeys(agreement, "ok")
     assert {"prompt_tokens", "cached_tokens", "generated_tokens"} <= set(agreement)
 
+    grown = {name: after[name] - before.get(name, 0) for name in after}
+    checks = grown["request_success_total"] - 12
+    assert 0 < checks < 4  # the requests that ask whether the endpoint can be measured, of two tokens at most
+    assert 0 <= grown["generation_tokens_total"] - agreement["generated_tokens"]["client"] <= 2 * checks
+    assert grown["prompt_tokens_cached_total"] == agreement["cached_tokens"]["client"]
+
+    drafted, accepted = recorded(summary, tmp_path, "drafted_tokens"), recorded(summary, tmp_path, "accepted_tokens")
+    assert drafted == grown["spec_decode_num_draft_tokens_total"] > 0
+    assert accepted == grown["spec_decode_num_accepted_tokens_total"] > 0
+    # A step's tokens come as one event: what goes beyond one for each event was drafted and accepted. A step may be cut
+    # by the end of its answer, about one a request; on a busy machine steps of several requests may come as one event.
     rows = pq.read_table(tmp_path / "requests.parquet").to_pylist()
-    print({name: after[name] - before[name] for name in sorted(after) if after[name] != before[name]})
-    print(
-        {key: item["client"] for key, item in agreement.items()}, stage["server"]["counters"], stage["server"]["shares"]
-    )
-    print("tokens beyond events", sum(row["output_tokens"] - len(row["event_offsets_ns"]) for row in rows))
+    beyond = sum(row["output_tokens"] - len(row["event_offsets_ns"]) for row in rows)
+    assert beyond >= accepted - len(rows)
+    if concurrency == "1":
+        assert beyond <= accepted + len(rows)
+
+
+def recorded(summary: dict[str, Any], out: Path, key: str) -> float | None:
+    """How much a counter grew from before the first stage until after the last, by what the run kept."""
+    marks = summary["server"]["marks_ns"]
+    return increase(series(pq.read_table(out / "server.parquet"), key), Span(marks[0], marks[-1]))
+
+
+def test_ending_it_leaves_none_of_its_processes(server: RunningEngine) -> None:
+    """Last in this file: vLLM keeps engine and workers in processes of their own."""
+    family = descendants(server.process.pid)
+    assert len(family) >= 3
+    server.stop()
+    assert [pid for pid in family if Path(f"/proc/{pid}").exists()] == []
+
+
+def descendants(pid: int) -> list[int]:
+    """Of a process, with itself."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found

@@ -18,6 +18,7 @@ _FAMILIES = {
     "endpoints": ("endpoint", "deployment", "hardware", "site"),
     "benchmarks": ("benchmark", "schedule"),
     "studies": ("stud", "trial"),
+    "quality": ("quality",),
     "theory": ("theory",),
 }
 
