@@ -71,6 +71,12 @@ def by_arm(turns: Sequence[Turn]) -> list[ArmTurns]:
     ]
 
 
+def work_differs(arms: Sequence[ArmTurns]) -> bool:
+    """Whether the design gives the arms different work on purpose."""
+    first = arms[0].arm.spec.get("workload", {})
+    return any(found.arm.spec.get("workload", {}) != first for found in arms)
+
+
 def _turn(trial: Trial, slot: Slot) -> Turn:
     run = slot.run
     if run is None:

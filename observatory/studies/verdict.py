@@ -7,7 +7,7 @@ from typing import Any
 from observatory.compare.refusals import refusal_of, refusals
 from observatory.studies import measures, prediction
 from observatory.studies.findings import Cell, Effect, Missing, Result, Row, Word
-from observatory.studies.measured import ArmTurns, by_arm, turns_of
+from observatory.studies.measured import ArmTurns, by_arm, turns_of, work_differs
 from observatory.studies.measures import Measure
 from observatory.studies.models import Study, Trial
 from observatory.studies.prediction import Subject
@@ -34,7 +34,7 @@ def of(trial: Trial) -> Result:
 
 def _row(study: Study, measure: Measure, arms: Sequence[ArmTurns]) -> Row:
     baseline, *others = arms
-    other_work = any("workload" in found.arm.spec for found in arms)
+    other_work = work_differs(arms)
     cells = [_cell(measure, baseline, None)]
     for arm in others:
         effect = _refused(measure, baseline, arm, other_work) or _effect(study, measure, baseline, arm, len(others))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from observatory.studies.findings import DECIDED, Cell, Effect, Missing, Row, Word
-from observatory.studies.measured import ArmTurns
+from observatory.studies.measured import ArmTurns, work_differs
 from observatory.studies.models import Arm, Study
 from observatory.studies.statistics import Estimate
 from runners.metrics import display, significant
@@ -98,7 +98,7 @@ def notes(study: Study, row: Row, arms: Sequence[ArmTurns], missing: Sequence[Mi
         "Intervals (95 %) are over the repeats, by Student's t; effects are paired within a repeat, so that slow drift "
         f"of the machine cancels.{together} Differences below {study.smallest_effect_percent:g} % do not matter here."
     ]
-    if any("workload" in turns.arm.spec for turns in arms):
+    if work_differs(arms):
         found.append("The arms are given different work on purpose.")
     if missing:
         found.append(
