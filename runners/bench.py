@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from runners import __version__
 from runners.address import AddressError, ResolveError
+from runners.energies import add_energy, with_idle
 from runners.environment import environment
 from runners.exits import Exit
 from runners.gate import Gate, OpenGate, StandardInputGate
 from runners.load.calibrate import Calibration, calibrate
 from runners.load.check import Asker, Checked, Needs, Unusable, check
-from runners.load.energy_use import add_medians
 from runners.load.engine import Engine
 from runners.load.judgement import Client, reason
 from runners.load.plan import StagePlan, fixed_stages
@@ -36,12 +36,12 @@ from runners.load.tokens import tokenizer_counter
 from runners.load.transport import Destination
 from runners.load.unsent import RequestSpool
 from runners.load.workloads import Context, read
-from runners.power.energy import mean_power_w
+from runners.power.placement import own, placed
 from runners.power.sampler import Sampler
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.probe import identify
 from runners.progress import Progress, Reports
-from runners.results import energies, ledgers, write_failure, write_results
+from runners.results import write_failure, write_results
 from runners.server.samples import SCHEMA as SERVER_SCHEMA
 from runners.server.scraper import Scraper
 from runners.server.summary import ServerSide
@@ -74,6 +74,7 @@ class Bench:
         self._stop = ""
         self._idle_window: tuple[int, int] | None = None
         self._identity = ("", "")
+        self._here = True
 
     def run(self) -> Exit:
         """Raises SpecError for what cannot be asked; everything that an endpoint does becomes a status and words."""
@@ -102,6 +103,9 @@ class Bench:
 
     def _measure(self, key: str, count_tokens: Any, sampler: Sampler) -> tuple[Exit, str, str]:
         where, requests = self._aim(key)
+        self._here = self.spec.power.server_here or (where.proxy is None and own(where.addresses))
+        if not self._here or self.spec.power.hosts:
+            self._reports.power_w = lambda: None
         self._reports.say("check")
         asked = self.spec.server if self._first else ServerMetrics(scrape=False)
         self._scraper = scraper = Scraper.start(asked, where, self.spec.target, requests.headers, self.out)
@@ -273,7 +277,8 @@ class Bench:
         rows = read_spool(self.out / "requests.arrow", SCHEMA)
         samples = read_spool(self.out / "power.arrow", POWER_SCHEMA)
         server = ServerSide(read_spool(self.out / "server.arrow", SERVER_SCHEMA), scraper.describe())
-        summary = self._summarise(rows, samples, where, checked, sampler.describe(), server)
+        power = placed(sampler.describe(), self.spec.power, here=self._here, url=where.endpoint.url)
+        summary = self._summarise(rows, samples, where, checked, power, server)
         self.summary = summary
         failed_write = recorder.write_error or self._write(rows, samples, server.samples, summary)
         if failed_write is not None:
@@ -296,9 +301,7 @@ class Bench:
         power: dict[str, Any],
         server: ServerSide,
     ) -> dict[str, Any]:
-        idle_w = mean_power_w(samples, *self._idle_window, description=power) if self._idle_window else None
-        power = {**power, "idle_w": idle_w, "idle_mark": power["mark"] if idle_w is not None else None}
-        ledger_of = ledgers(samples, power, self.spec.account)
+        power = with_idle(power, samples, self._idle_window)
         template_tokens = checked.fit.overhead_tokens if checked.fit.checked else None
         stages = [
             summarise_stage(
@@ -306,13 +309,12 @@ class Bench:
                 stage.plan,
                 self.spec,
                 client=client,
-                ledger_of=ledger_of,
                 server_of=server.of_stage,
                 template_tokens=template_tokens,
             )
             for stage, client in self._stages
         ]
-        attribution = add_medians(rows, stages, energies(samples, power), idle_w)
+        energy = add_energy(stages, rows, samples, power, self.spec)
         engine, version = self._identity
         return summarise(
             rows,
@@ -338,7 +340,7 @@ class Bench:
                 "engine_version": version,
                 "omitted_fields": sorted(checked.requests.omit),
             },
-            attribution=attribution,
+            **energy,
             power=power,
             server=server.account,
         )
@@ -375,7 +377,7 @@ def salted(spec: RunSpec) -> RunSpec:
 
 def reads_idle(spec: RunSpec) -> bool:
     """Whether the run begins with a reading of idle power."""
-    return spec.power.source != "none" and spec.power.idle_s > 0
+    return (spec.power.source != "none" or bool(spec.power.hosts)) and spec.power.idle_s > 0
 
 
 def _refuse_too_short(checked: Checked) -> None:

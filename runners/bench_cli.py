@@ -79,12 +79,18 @@ def _add_accounts(group: Any) -> None:
     group.add_argument("--slo", type=_slo, default=Slo(), metavar="ttft_ms=500,tpot_ms=50", help="bounds for goodput")
     group.add_argument("--power", default="auto", help="where power is read: auto, none, nvml, rapl or estimate")
     group.add_argument("--idle", type=float, default=3.0, metavar="S", help="seconds of idle power read at the start")
+    group.add_argument(
+        "--server-here", action="store_true", help="the server is on this machine although its address does not say so"
+    )
     group.add_argument("--usd-per-hour", type=float, help="price of the deployment: gives cost per million tokens")
     group.add_argument("--max-usd", type=float, help="refuse to start a run that may cost more at an API")
     group.add_argument(
         "--usd-per-mtok", type=_price, metavar="IN,OUT", help="what the API charges per million tokens, for --max-usd"
     )
     group.add_argument("--pue", type=float, help="facility overhead factor: gives energy with overhead")
+    group.add_argument(
+        "--traffic", type=float, metavar="N", help="queries an hour: gives energy with the idle time between them"
+    )
     for name, seconds, words in (
         ("connect", Timeouts.connect_s, "for a connection"),
         ("first-byte", Timeouts.first_byte_s, "from sending to the first byte"),
@@ -149,8 +155,10 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         load=load_of(args),
         slo=args.slo,
         timeouts=Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout),
-        power=Power(args.power, args.idle),
-        account=Account(args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else ""),
+        power=Power(args.power, args.idle, server_here=args.server_here),
+        account=Account(
+            args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else "", args.traffic
+        ),
         server=ServerMetrics(not args.no_metrics, args.metrics_url),
         shard=Shard(args.processes),
         budget=Budget(args.max_usd, *(args.usd_per_mtok or (None, None))),

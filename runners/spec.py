@@ -4,6 +4,7 @@ A specification never holds a secret: ``api_key_env`` names the environment vari
 """
 
 import dataclasses
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import isfinite
@@ -34,6 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 SPEC_VERSION = 1
+_HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 class Dialect(StrEnum):
@@ -134,13 +136,16 @@ class Timeouts:
 class Power:
     """``source``: auto, none, nvml, rapl or estimate. ``idle_s``: how long idle power is read before the first stage.
 
-    The CPU watts feed the modelled source only; missing means its published defaults.
+    The CPU watts feed the modelled source only; missing means its published defaults. ``server_here``: the server is on
+    this machine although its address does not say so. ``hosts``: the machines whose power workers sample the server.
     """
 
     source: str = "auto"
     idle_s: float = 3.0
     cpu_idle_w: float | None = None
     cpu_max_w: float | None = None
+    server_here: bool = False
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -161,12 +166,16 @@ class ServerMetrics:
 
 @dataclass(frozen=True)
 class Account:
-    """What turns seconds and joules into money and facility energy; missing stays missing in every result."""
+    """What turns seconds and joules into money and facility energy; missing stays missing in every result.
+
+    ``queries_per_hour``: the traffic that the deployment gets, for its energy with the idle time between.
+    """
 
     usd_per_hour: float | None = None
     price_source: str = ""
     pue: float | None = None
     pue_source: str = ""
+    queries_per_hour: float | None = None
 
 
 @dataclass(frozen=True)
@@ -248,6 +257,11 @@ def _check(spec: RunSpec) -> None:
             raise SpecError(f"timeouts.{name}: above 0 seconds")
     if spec.account.pue is not None and not 1 <= spec.account.pue <= 5:
         raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
+    if spec.account.queries_per_hour is not None and not 0 < spec.account.queries_per_hour < float("inf"):
+        raise SpecError("account.queries_per_hour: above 0, or leave it out when the traffic is unknown")
+    for host in spec.power.hosts:
+        if not _HOST_NAME.fullmatch(host):
+            raise SpecError(f"power.hosts: {host!r} is not a name of letters, digits, dots, hyphens and underscores")
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
         raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
     _check_shard(spec)

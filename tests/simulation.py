@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runners.load.energy_use import add_medians
+from runners.energies import add_energy
 from runners.load.judgement import Client
 from runners.load.plan import fixed_stages
 from runners.load.records import SCHEMA
-from runners.load.rows import Window
 from runners.load.summary import summarise_stage
 from runners.metrics import Mark
 from runners.power.devices import Device, Layer
-from runners.power.energy import mean_power_w, window_ledger
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.server.samples import SCHEMA as SERVER_SCHEMA
 from runners.server.summary import ServerSide
@@ -203,12 +201,6 @@ def stage_summaries(
     """The stages as the instrument itself sums them up."""
     facts = power_facts(plan)
 
-    def ledger(window: Window) -> dict[str, Any]:
-        idle_w = facts["idle_w"]
-        return window_ledger(
-            power, window.start_ns, window.end_ns, description=facts, pue=plan.pue, pue_source="site", idle_w=idle_w
-        )
-
     busy = {level: 0.97 if level in plan.client_limited else 0.2 for level in plan.levels}
     stages = [
         summarise_stage(
@@ -216,17 +208,12 @@ def stage_summaries(
             stage,
             spec,
             client=Client(busy_share=busy[stage.level]),
-            ledger_of=ledger if plan.energy else None,
             server_of=server.of_stage,
         )
         for stage in fixed_stages(spec)
     ]
 
-    def energy_of(start_ns: int, end_ns: int) -> float | None:
-        mean_w = mean_power_w(power, start_ns, end_ns, description=facts)
-        return None if mean_w is None else mean_w * (end_ns - start_ns) / NS
-
-    add_medians(rows, stages, energy_of, facts["idle_w"])
+    add_energy(stages, rows, power, facts, spec)
     return stages
 
 

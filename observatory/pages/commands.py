@@ -55,7 +55,7 @@ def _sayable(spec: RunSpec) -> bool:
     if spec.workload.source != Synthetic() or spec.load.search is not None:
         return False
     load = Load(drain_s=spec.load.drain_s)
-    power = replace(spec.power, source=Power().source, idle_s=Power().idle_s)
+    power = replace(spec.power, source=Power().source, idle_s=Power().idle_s, server_here=False, hosts=())
     return load == Load() and power == Power() and spec.workload.temperature == Workload().temperature
 
 
@@ -117,8 +117,10 @@ def _accounts(power: Power, account: Account, timeouts: Timeouts) -> Options:
     return [
         ("--power", power.source),
         ("--idle", None if power.idle_s == Power().idle_s else power.idle_s),
+        ("--server-here", "" if power.server_here else None),
         ("--usd-per-hour", account.usd_per_hour),
         ("--pue", account.pue),
+        ("--traffic", account.queries_per_hour),
         *limits,
     ]
 

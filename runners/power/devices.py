@@ -32,7 +32,8 @@ class Device:
     of samples that holds a power reading independent of the counter, each value the mean of the ``power_window_ms``
     before it; None when there is no such reading. ``gain_low`` and ``gain_high``: factors on a reading between which
     the truth is taken to lie. ``shared``: the board also serves others (MIG). Wrapping counters start again from 0
-    after ``wraps_at_mj``; any other decrease is a reset.
+    after ``wraps_at_mj``; any other decrease is a reset. ``host``: the machine that sampled it for a run driven
+    elsewhere, whose clock is known to ``clock_bound_ms``; empty for the machine of the run itself.
     """
 
     id: str
@@ -51,6 +52,8 @@ class Device:
     power_column: str | None = None
     power_window_ms: float = 0.0
     shared: bool = False
+    host: str = ""
+    clock_bound_ms: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

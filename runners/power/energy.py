@@ -21,7 +21,8 @@ LIMIT_TOLERANCE = 1.1
 class DeviceEnergy:
     """One device in one window: what each instrument says, and the figure that stands (J), or why there is none.
 
-    ``edge_j`` is the uncertainty of the window's edges: one update period of mean power at each.
+    ``edge_j`` is the uncertainty of the window's edges: one update period of mean power at each, and as long as the
+    clocks may differ where another machine sampled.
     """
 
     device: Device
@@ -136,7 +137,7 @@ def _device_energy(rows: pa.Table, start_ns: int, end_ns: int, device: Device, s
         counter_j=counter.energy_j if counter else None,
         integral_j=integral.energy_j if integral else None,
         energy_j=None if reason else chosen.energy_j,
-        edge_j=2 * (chosen.energy_j or 0.0) * update_ns / (end_ns - start_ns),
+        edge_j=2 * (chosen.energy_j or 0.0) * (update_ns + device.clock_bound_ms * 1e6) / (end_ns - start_ns),
         reason=reason,
     )
 
@@ -183,9 +184,9 @@ def _out_of_range(rows: pa.Table, start_ns: int, end_ns: int, energy_j: float | 
 
 
 def _by_layer(energies: tuple[DeviceEnergy, ...]) -> list[list[DeviceEnergy]]:
-    groups: dict[tuple[str, str], list[DeviceEnergy]] = {}
+    groups: dict[tuple[str, str, str], list[DeviceEnergy]] = {}
     for energy in energies:
-        groups.setdefault((energy.device.layer, energy.device.source), []).append(energy)
+        groups.setdefault((energy.device.layer, energy.device.source, energy.device.host), []).append(energy)
     return list(groups.values())
 
 
@@ -204,6 +205,7 @@ def _layer(group: list[DeviceEnergy]) -> dict[str, Any]:
         "method": _common([energy.method for energy in group], "power_integral"),
         "source": "; ".join(dict.fromkeys(device.reading for device in devices)),
         "note": "; ".join(dict.fromkeys(_remark(energy) for energy in group)),
+        "sampled_by": ", ".join(dict.fromkeys(device.host for device in devices if device.host)),
     }
 
 
@@ -246,6 +248,7 @@ def _idle(idle_w: float | None, window_s: float, mark: Mark | None) -> list[dict
             "method": "factor",
             "source": "idle power before the first stage × window",
             "note": "Contained in the layers above, not added to them.",
+            "sampled_by": "",
         }
     ]
 
@@ -268,6 +271,7 @@ def _overhead(
             "method": "factor",
             "source": pue_source or "PUE as given, without a source",
             "note": "",
+            "sampled_by": "",
         }
     ]
 

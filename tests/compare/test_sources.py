@@ -37,7 +37,9 @@ def test_stored_runs_are_compared_from_their_raw_rows() -> None:
 
 def test_failures_and_warm_up_stay_out_of_the_samples() -> None:
     rows, _ = request_rows(Plan(levels=(1, 2), requests=20, failures=5))
-    warm = rows.set_column(2, "warmup", [[index < 3 for index in range(rows.num_rows)]])
+    warm = rows.set_column(
+        rows.schema.get_field_index("warmup"), "warmup", [[index < 3 for index in range(rows.num_rows)]]
+    )
     assert stage_samples(stage_rows(warm, 0))["ttft_ms"].size == 12
     assert stage_samples(stage_rows(warm, 1))["ttft_ms"].size == 15
 
