@@ -35,7 +35,8 @@ __all__ = [
 ]  # fmt: skip
 
 SPEC_VERSION = 1
-_HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+#: How a machine with a power worker may be called.
+HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 class Dialect(StrEnum):
@@ -260,7 +261,7 @@ def _check(spec: RunSpec) -> None:
     if spec.account.queries_per_hour is not None and not 0 < spec.account.queries_per_hour < float("inf"):
         raise SpecError("account.queries_per_hour: above 0, or leave it out when the traffic is unknown")
     for host in spec.power.hosts:
-        if not _HOST_NAME.fullmatch(host):
+        if not HOST_NAME.fullmatch(host):
             raise SpecError(f"power.hosts: {host!r} is not a name of letters, digits, dots, hyphens and underscores")
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
         raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Read by compose itself or by the S3 client, not by settings.py.
-ELSEWHERE = {"WEB_ADDRESS", "WEB_PORT", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+ELSEWHERE = {"POWER_HOST", "WEB_ADDRESS", "WEB_PORT", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 
 
 def variables_read() -> set[str]:

@@ -39,6 +39,7 @@ CHARTS = ("load", "ecdf", "percentiles", "timeline", "server", "energy", "carbon
 LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
 LATENCY_LABELS = tuple((key, BY_KEY[key].label) for key in LATENCIES)
 PHASES = {
+    "power": "Waiting for the power workers of the machines that serve.",
     "check": "Checking the endpoint.",
     "calibrate": "Calibrating the load generator.",
     "wait": "Waiting until all load hosts are ready.",
