@@ -93,7 +93,7 @@ def _ledger(samples: pa.Table, power: Power, spec: RunSpec, window: Window | Non
 
 def _add_to_stage(stage: dict[str, Any], rows: StageRows, ledger_of: Any, power: Power, spec: RunSpec) -> None:
     stage["metrics"] = {key: value for key, value in stage["metrics"].items() if key not in METRICS}
-    stage["energy"] = stage["energy_whole"] = stage["energy_duty"] = None
+    stage |= dict.fromkeys(("energy", "energy_steady", "energy_whole", "energy_duty"))
     if stage["window"] is None:
         return
     window = Window(stage["window"]["kind"], stage["window"]["start_ns"], stage["window"]["end_ns"])
@@ -105,7 +105,8 @@ def _add_to_stage(stage: dict[str, Any], rows: StageRows, ledger_of: Any, power:
     whole = rows.whole
     if whole and (whole_ledger := ledger_of(whole)):
         stage["energy_whole"] = window_energy("stage", whole_ledger, float(rows.served_in(whole).sum()))
-    stage["energy_duty"] = _duty(window_energy("steady", ledger, served.requests), power, spec)
+    stage["energy_steady"] = window_energy("steady", ledger, served.requests)
+    stage["energy_duty"] = _duty(stage["energy_steady"], power, spec)
 
 
 def _metrics(

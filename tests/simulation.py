@@ -134,7 +134,9 @@ def power_rows(plan: Plan, windows: Sequence[tuple[int, int]]) -> pa.Table:
             energy_mj[device.id] += power_mw / 10
             counter = energy_mj[device.id] if device.counter else None
             row = {"t_ns": t_ns, "device": device.id, "layer": device.layer, "energy_mj": counter}
-            rows.append(row | {"power_mw": None if device.id == "cpu-package0" else power_mw})
+            instant_mw = power_mw * generator.normal(1, 0.05) if device.id == "gpu0" else None
+            row |= {"power_mw": None if device.id == "cpu-package0" else power_mw, "power_instant_mw": instant_mw}
+            rows.append(row)
     return pa.Table.from_pylist(rows, schema=POWER_SCHEMA)
 
 
@@ -161,6 +163,7 @@ def power_facts(plan: Plan) -> dict[str, Any]:
         "notes": [] if plan.energy else [none],
         "idle_w": {"measured": 102.0, "modelled": 6.0, "": None}[plan.energy],
         "idle_mark": plan.energy or None,
+        "idle_window_ns": [MONOTONIC_START_NS - 5 * NS // 2, MONOTONIC_START_NS - NS // 4],
     }
 
 
@@ -197,8 +200,8 @@ def server_facts(plan: Plan, windows: Sequence[tuple[int, int]]) -> dict[str, An
 
 def stage_summaries(
     plan: Plan, spec: RunSpec, rows: pa.Table, power: pa.Table, server: ServerSide
-) -> list[dict[str, Any]]:
-    """The stages as the instrument itself sums them up."""
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The stages as the instrument itself sums them up, and what the summary says of the energy of the run."""
     facts = power_facts(plan)
 
     busy = {level: 0.97 if level in plan.client_limited else 0.2 for level in plan.levels}
@@ -213,8 +216,7 @@ def stage_summaries(
         for stage in fixed_stages(spec)
     ]
 
-    add_energy(stages, rows, power, facts, spec)
-    return stages
+    return stages, add_energy(stages, rows, power, facts, spec)
 
 
 def progress_series(plan: Plan, fraction: float) -> list[dict[str, Any]]:

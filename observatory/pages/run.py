@@ -18,6 +18,7 @@ from observatory.pages import (
     result_tables,
     run_carbon,
     run_cost,
+    run_energy,
     run_roofline,
     server,
 )
@@ -35,7 +36,7 @@ from runners.metrics import BY_KEY
 from runners.spec import SpecError
 
 TABS = ("latency", "timeline", "energy", "cost", "server", "requests", "setup")
-CHARTS = ("load", "ecdf", "percentiles", "timeline", "server", "energy", "carbon", "cost", "live")
+CHARTS = ("load", "ecdf", "percentiles", "timeline", "server", "energy", "power", "carbon", "water", "cost", "live")
 LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
 LATENCY_LABELS = tuple((key, BY_KEY[key].label) for key in LATENCIES)
 PHASES = {
@@ -135,8 +136,7 @@ def _tab(request: Request, results: RunResults, stage: StageResults | None, tab:
     if stage is None:
         return {}
     if tab == "energy":
-        carbon = run_carbon.context(results, stage)
-        return {"ledger": stage.stage.energy, "energy": result_tables.energy(results, stage)} | carbon
+        return run_energy.context(results, stage, request.GET)
     if tab == "server":
         rooflines = [run_roofline.roofline(results.run, item) for item in results.stages]
         return {"server": server.account(results, stage), "rooflines": rooflines}
@@ -199,8 +199,12 @@ def _chart(results: RunResults, name: str, query: Mapping[str, str]) -> charts.C
         return server.strips(results, stage) if stage else None
     if name == "energy":
         return account_charts.ledger_bars(stage.stage.energy) if stage and stage.stage.energy else None
+    if name == "power":
+        return run_energy.strip(results, stage) if stage else None
     if name == "carbon":
         return account_charts.carbon_by_region(*run_carbon.places(results, stage)) if stage else None
+    if name == "water":
+        return account_charts.water_by_region(*run_carbon.places(results, stage)) if stage else None
     if name == "cost":
         cost = run_cost.RunCost(results, run_cost.choice(query))
         return account_charts.cost_lines(cost, stage) if stage else None
