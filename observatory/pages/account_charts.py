@@ -8,6 +8,7 @@ from observatory.pages.results import StageResults
 from observatory.pages.run_carbon import Place
 from observatory.pages.run_cost import BASES, Row, RunCost
 from observatory.theory.accounts.hourly import Basis
+from runners.metrics import significant
 
 _HOVER = "%{customdata}<extra></extra>"
 _LAYER_COLOURS = {
@@ -124,7 +125,9 @@ def cost_lines(cost: RunCost, stage: StageResults) -> Chart | None:
     drawn["showlegend"] = True
     if even := _break_even(cost, stage):
         lines.append(even)
-        rows.append(["Break-even of rent and API", f"{even['x'][0]:.0%}", shown(even["y"][0], "$/Mtok")])
+        rows.append(
+            ["Break-even of rent and API", f"{significant(100 * even['x'][0], 2)} %", shown(even["y"][0], "$/Mtok")]
+        )
     note = "" if drawn_bases == len(BASES) else "A basis without a line lacks a price or a measurement: see the table."
     return Chart({"data": lines, "layout": drawn}, ("Basis", "Utilisation", "Per M output tokens"), rows, note)
 
@@ -141,10 +144,11 @@ def _break_even(cost: RunCost, stage: StageResults) -> Trace | None:
         "name": "break-even of rent and API",
         "x": [share],
         "y": [usd],
-        "text": [f"break-even {share:.0%}"],
-        "textposition": "top right",
+        "text": [f"break-even {significant(100 * share, 2)} %"],
+        "textposition": "bottom right",
+        "cliponaxis": False,
         "marker": {"symbol": "x", "size": 11, "color": COLOURS[6]},
-        "customdata": [f"rent costs what the API charges at {share:.1%}<br>{shown(usd, '$/Mtok')}"],
+        "customdata": [f"rent costs what the API charges at {significant(100 * share)} %<br>{shown(usd, '$/Mtok')}"],
         "hovertemplate": _HOVER,
     }
 
@@ -184,7 +188,8 @@ def carbon_by_region(here: Place | None, others: Sequence[Place], left_out: int)
 
 def water_by_region(here: Place | None, others: Sequence[Place], left_out: int) -> Chart | None:
     """Millilitres of a query at the sites that publish their WUE; diamonds: with the water of the electricity."""
-    found = [place for place in (*([here] if here else []), *others) if place.site_ml is not None]
+    elsewhere = sorted(others, key=lambda place: place.site_ml or 0.0)
+    found = [place for place in (*([here] if here else []), *elsewhere) if place.site_ml is not None]
     if not found:
         return None
     names = {id(place): _place_name(place, here) for place in found}
