@@ -103,8 +103,8 @@ def _energy(base: StageResult, other: StageResult) -> str:
     if base.energy_shared != other.energy_shared:
         shared = base if base.energy_shared else other
         return (
-            f"Different energy boundaries: the energy of {shared.label} is that of a whole board that serves others too. "
-            "Measure it with the board to itself."
+            f"Different energy boundaries: the energy of {shared.label} is that of a whole board that serves others "
+            "too. Measure it with the board to itself."
         )
     if base.energy_mark != other.energy_mark:
         return (
