@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from runners import __version__, bench_cli, demo_engine, probe
+from runners import __version__, backfill, bench_cli, demo_engine, probe
 from runners.load import calibrate
 from runners.power import cli as power_cli
 
@@ -13,6 +13,7 @@ _COMMANDS = (
     ("bench", bench_cli, "run a load test against an endpoint, with power"),
     ("probe", probe, "say what stands at a URL and what it supports"),
     ("power", power_cli, "say which power instruments this machine has"),
+    ("fill-power", backfill, "add power that Prometheus or nvidia-smi kept to the results of a run that has ended"),
     ("calibrate", calibrate, "measure this machine's own error against a server of known timing"),
     ("serve-demo", demo_engine, "serve a small real model on this machine with llama.cpp"),
 )

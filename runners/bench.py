@@ -36,7 +36,7 @@ from runners.load.tokens import tokenizer_counter
 from runners.load.transport import Destination
 from runners.load.unsent import RequestSpool
 from runners.load.workloads import Context, read
-from runners.power.placement import own, placed
+from runners.power.placement import own, placed, sampled_here
 from runners.power.sampler import Sampler
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.probe import identify
@@ -82,7 +82,7 @@ class Bench:
         count_tokens = tokenizer_counter(self.spec.workload.tokenizer) if self.spec.workload.tokenizer else None
         self._raise_file_limit()
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-        sampler = Sampler.start(self.spec.power if self._first else Power("none"), self.out)
+        sampler = Sampler.start(sampled_here(self.spec.power) if self._first else Power("none"), self.out)
         self._reports.power_w = sampler.latest_power_w
         try:
             status, code, text = self._measure(key, count_tokens, sampler)
@@ -377,7 +377,7 @@ def salted(spec: RunSpec) -> RunSpec:
 
 def reads_idle(spec: RunSpec) -> bool:
     """Whether the run begins with a reading of idle power."""
-    return (spec.power.source != "none" or bool(spec.power.hosts)) and spec.power.idle_s > 0
+    return (spec.power.sampled or bool(spec.power.hosts)) and spec.power.idle_s > 0
 
 
 def _refuse_too_short(checked: Checked) -> None:

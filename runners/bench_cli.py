@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ from runners.crew import Crew
 from runners.exits import Exit
 from runners.lifeline import die_with
 from runners.load.report import table
+from runners.power.options import add_power, power_of
 from runners.progress import BarProgress, JsonProgress
 from runners.results import write_failure
 from runners.spec import (
     Account,
     Dialect,
-    Power,
     RunSpec,
     ServerMetrics,
     Shard,
@@ -77,7 +78,7 @@ def _add_wire(group: Any) -> None:
 
 def _add_accounts(group: Any) -> None:
     group.add_argument("--slo", type=_slo, default=Slo(), metavar="ttft_ms=500,tpot_ms=50", help="bounds for goodput")
-    group.add_argument("--power", default="auto", help="where power is read: auto, none, nvml, rapl or estimate")
+    add_power(group, "--power")
     group.add_argument("--idle", type=float, default=3.0, metavar="S", help="seconds of idle power read at the start")
     group.add_argument(
         "--server-here", action="store_true", help="the server is on this machine although its address does not say so"
@@ -155,7 +156,7 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         load=load_of(args),
         slo=args.slo,
         timeouts=Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout),
-        power=Power(args.power, args.idle, server_here=args.server_here),
+        power=replace(power_of(args, args.idle), server_here=args.server_here),
         account=Account(
             args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else "", args.traffic
         ),

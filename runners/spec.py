@@ -12,6 +12,8 @@ from typing import Any, Self
 
 from runners.budget import Budget, complaint
 from runners.loads import Arrivals, Goal, Load, Search, check_load
+from runners.meters import Meter
+from runners.meters import complaint as meter_complaint
 from runners.request_fields import body_complaint, header_complaint, key_header_complaint
 from runners.sources import (
     MAX_INPUT_TOKENS,
@@ -135,7 +137,8 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class Power:
-    """``source``: auto, none, nvml, rapl or estimate. ``idle_s``: how long idle power is read before the first stage.
+    """``source``: auto, none, or instruments of this machine by name, joined by "+". ``meters``: further ones that have
+    to be told where they are. ``idle_s``: how long idle power is read before the first stage.
 
     The CPU watts feed the modelled source only; missing means its published defaults. ``server_here``: the server is on
     this machine although its address does not say so. ``hosts``: the machines whose power workers sample the server.
@@ -145,8 +148,14 @@ class Power:
     idle_s: float = 3.0
     cpu_idle_w: float | None = None
     cpu_max_w: float | None = None
+    meters: tuple[Meter, ...] = ()
     server_here: bool = False
     hosts: tuple[str, ...] = ()
+
+    @property
+    def sampled(self) -> bool:
+        """Whether anything is asked for."""
+        return self.source != "none" or bool(self.meters)
 
 
 @dataclass(frozen=True)
@@ -265,6 +274,9 @@ def _check(spec: RunSpec) -> None:
             raise SpecError(f"power.hosts: {host!r} is not a name of letters, digits, dots, hyphens and underscores")
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
         raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
+    for number, meter in enumerate(spec.power.meters):
+        if found := meter_complaint(meter):
+            raise SpecError(f"power.meters[{number}].{found[0]}: {found[1]}")
     _check_shard(spec)
     if spec.server.url and not spec.server.url.startswith(("http://", "https://")):
         raise SpecError("server.url: must start with http:// or https://")

@@ -15,6 +15,7 @@ _LAYER_COLOURS = {
     "accelerator": COLOURS[0],
     "cpu": COLOURS[1],
     "dram": COLOURS[2],
+    "host": COLOURS[4],
     "overhead": COLOURS[3],
     "idle": GREY,
 }
@@ -52,7 +53,7 @@ def _ledger_note(layers: Sequence[Mapping[str, Any]]) -> str:
 
 def _stacks(ledger: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Bars by name, with the layers that each holds; a boundary whose sum is unknown has no bar."""
-    host = ("accelerator", "cpu", "dram")
+    host = ("accelerator", "cpu", "dram", "host")
     kinds = {"narrow": ("narrow_j", ("accelerator",)), "IT": ("it_j", host), "full": ("full_j", (*host, "overhead"))}
     stacks = {name: held for name, (key, held) in kinds.items() if ledger.get(key) is not None}
     known = {layer["layer"] for layer in ledger["layers"] if layer.get("energy_j") is not None}
@@ -60,7 +61,8 @@ def _stacks(ledger: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _layer_trace(layer: Mapping[str, Any], index: int, stacks: Mapping[str, tuple[str, ...]]) -> Trace:
-    within = [name for name, held in stacks.items() if layer["layer"] in held]
+    part = bool(layer.get("within"))  # of another layer: only its own boundary shows it
+    within = [name for name, held in stacks.items() if layer["layer"] in held and (name == "narrow" or not part)]
     hover = (
         f"{plain(layer['label'])}<br>{shown(layer['energy_j'], 'J')}{_between(layer)}"
         f"<br>{plain(layer['mark'])}, {plain(layer['source'])}"

@@ -3,9 +3,9 @@
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+from runners.power.options import arguments_of
 from runners.sources import Synthetic, length_option
 from runners.spec import Account, Arrivals, Images, Load, Power, RunSpec, Target, Timeouts, Workload
 
@@ -55,8 +55,7 @@ def _sayable(spec: RunSpec) -> bool:
     if spec.workload.source != Synthetic() or spec.load.search is not None:
         return False
     load = Load(drain_s=spec.load.drain_s)
-    power = replace(spec.power, source=Power().source, idle_s=Power().idle_s, server_here=False, hosts=())
-    return load == Load() and power == Power() and spec.workload.temperature == Workload().temperature
+    return load == Load() and spec.workload.temperature == Workload().temperature
 
 
 def _wire(target: Target) -> Options:
@@ -115,7 +114,7 @@ def _accounts(power: Power, account: Account, timeouts: Timeouts) -> Options:
         if getattr(timeouts, name) != getattr(usual, name)
     ]
     return [
-        ("--power", power.source),
+        *arguments_of(power, "--power"),
         ("--idle", None if power.idle_s == Power().idle_s else power.idle_s),
         ("--server-here", "" if power.server_here else None),
         ("--usd-per-hour", account.usd_per_hour),

@@ -77,7 +77,7 @@ def estimate(spec: RunSpec, pace: Pace) -> Estimate:
         stages = [_stage(spec, level, pace) for level in spec.load.levels]
     except OverflowError:
         raise SpecError("load.levels: a stage at such a level has no end; give levels such as 1, 4, 16") from None
-    seconds = sum(stage_s for stage_s, _ in stages) + spec.power.idle_s * (spec.power.source != "none")
+    seconds = sum(stage_s for stage_s, _ in stages) + spec.power.idle_s * spec.power.sampled
     requests = sum(count for _, count in stages)
     price = spec.account.usd_per_hour
     return Estimate(

@@ -10,9 +10,12 @@ from runners.metrics import Mark
 
 
 class Layer(StrEnum):
+    """HOST is the whole machine as its power supplies or a meter at the wall see it: it holds all the others."""
+
     ACCELERATOR = "accelerator"
     CPU = "cpu"
     DRAM = "dram"
+    HOST = "host"
 
 
 class Note(NamedTuple):

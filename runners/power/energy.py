@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runners.metrics import Mark
+from runners.power.boundary import holders
 from runners.power.devices import Device, Layer, weakest
-from runners.power.instruments import REASONS, Floats, Int64s, Reading, counter_energy, fresh, power_integral
+from runners.power.instruments import GAP_NS, REASONS, Floats, Int64s, Reading, counter_energy, fresh, power_integral
 
 MIN_UPDATES = 20
 SHORT_S = 30.0
@@ -75,19 +76,20 @@ def window_ledger(
     """
     window_s = (end_ns - start_ns) / 1e9
     energies = device_energies(samples, start_ns, end_ns, description)
-    layers = [_layer(group) for group in _by_layer(energies)]
-    it_j = _total(layers)
-    mark = weakest(energy.device.mark for energy in energies)
+    layers = [_layer(group, held) for group, held in _groups(energies)]
+    counted = [layer for layer in layers if not layer["within"]]
+    it_j = _total(counted)
+    mark = weakest(layer["mark"] for layer in counted)
     full_j = it_j * pue if it_j is not None and pue is not None else None
     accelerators = [layer for layer in layers if layer["layer"] == Layer.ACCELERATOR]
     return {
         "window_s": window_s,
         "short": window_s < SHORT_S,
-        "layers": [*layers, *_idle(idle_w, window_s, mark), *_overhead(layers, it_j, pue, pue_source)],
+        "layers": [*layers, *_idle(idle_w, window_s, mark), *_overhead(counted, it_j, pue, pue_source)],
         "narrow_j": _total(accelerators),
         "it_j": it_j,
         "full_j": full_j,
-        "boundary": "+".join(dict.fromkeys(layer["layer"] for layer in layers)),
+        "boundary": "+".join(dict.fromkeys(layer["layer"] for layer in counted)),
         "mark": mark,
         "instruments": [_instrument(energy) for energy in energies],
         "reasons": _reasons(energies),
@@ -95,10 +97,10 @@ def window_ledger(
 
 
 def mean_power_w(samples: pa.Table, start_ns: int, end_ns: int, *, description: dict[str, Any]) -> float | None:
-    """Mean power of all sampled devices together (W); None when any of them has no number for the window."""
+    """Mean power of all that counts (W), each joule once; None when any of it has no number for the window."""
     energies = device_energies(samples, start_ns, end_ns, description)
     total = 0.0
-    for energy in energies:
+    for energy in (energy for group, held in _groups(energies) if not held for energy in group):
         if energy.energy_j is None:
             return None
         total += energy.energy_j
@@ -165,7 +167,8 @@ def _integral(rows: pa.Table, start_ns: int, end_ns: int, device: Device) -> Rea
     if stamps.null_count == 0:
         new = fresh(stamps.to_numpy(), power_mw)
         t_ns, power_mw = t_ns[new], power_mw[new]
-    return power_integral(t_ns, power_mw, start_ns, end_ns, window_ns=int(device.power_window_ms * 1e6))
+    gap_ns = max(GAP_NS, int(3 * device.update_ms * 1e6))
+    return power_integral(t_ns, power_mw, start_ns, end_ns, window_ns=int(device.power_window_ms * 1e6), gap_ns=gap_ns)
 
 
 def _series(rows: pa.Table, column: str) -> tuple[Int64s, Floats]:
@@ -183,20 +186,23 @@ def _out_of_range(rows: pa.Table, start_ns: int, end_ns: int, energy_j: float | 
     return "power_out_of_range" if mean_mw < 0 or too_high else ""
 
 
-def _by_layer(energies: tuple[DeviceEnergy, ...]) -> list[list[DeviceEnergy]]:
-    groups: dict[tuple[str, str, str], list[DeviceEnergy]] = {}
+def _groups(energies: tuple[DeviceEnergy, ...]) -> list[tuple[list[DeviceEnergy], str]]:
+    """Devices of one machine, layer and source together, each group with the layer that holds it already ("": none)."""
+    machines: dict[str, dict[tuple[Layer, str], list[DeviceEnergy]]] = {}
     for energy in energies:
-        groups.setdefault((energy.device.layer, energy.device.source, energy.device.host), []).append(energy)
-    return list(groups.values())
+        groups = machines.setdefault(energy.device.host, {})
+        groups.setdefault((energy.device.layer, energy.device.source), []).append(energy)
+    return [pair for groups in machines.values() for pair in zip(groups.values(), holders(list(groups)), strict=True)]
 
 
-def _layer(group: list[DeviceEnergy]) -> dict[str, Any]:
+def _layer(group: list[DeviceEnergy], held: str) -> dict[str, Any]:
     """One line of the ledger for devices of one layer and source. Gain errors are taken to go the same way in all."""
     devices = [energy.device for energy in group]
     known = [energy.energy_j for energy in group if energy.energy_j is not None]
     whole = len(known) == len(group)
     return {
         "layer": devices[0].layer,
+        "within": held,
         "label": _label(devices),
         "energy_j": sum(known) if whole else None,
         "low_j": sum(energy.bounds_j[0] for energy in group) if whole else None,
@@ -240,6 +246,7 @@ def _idle(idle_w: float | None, window_s: float, mark: Mark | None) -> list[dict
     return [
         {
             "layer": "idle",
+            "within": "",
             "label": "Idle share",
             "energy_j": energy_j,
             "low_j": None,
@@ -263,6 +270,7 @@ def _overhead(
     return [
         {
             "layer": "overhead",
+            "within": "",
             "label": f"Facility overhead (PUE {pue:g})",
             "energy_j": it_j * share,
             "low_j": sum(layer["low_j"] for layer in layers) * share,

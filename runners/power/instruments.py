@@ -11,7 +11,7 @@ import numpy.typing as npt
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-#: Longest silence of an instrument inside a window.
+#: Longest silence of an instrument inside a window; a slow one may be silent for three of its updates.
 GAP_NS = 3_000_000_000
 #: A wrapped counter that implies more than this was reset instead: no CPU package draws so much.
 MAX_WRAP_W = 5_000.0
@@ -19,7 +19,7 @@ MAX_WRAP_W = 5_000.0
 REASONS: dict[str, str] = {
     "window_too_short": "The window holds fewer than 20 updates of the instrument: measure for longer.",
     "window_not_bracketed": "There are no readings on both sides of the window: sample from before it until after it.",
-    "sampling_gap": "No reading for more than 3 s inside the window: is the machine overloaded?",
+    "sampling_gap": "No reading for more than 3 s inside the window: is the machine overloaded or the instrument away?",
     "counter_reset": "The energy counter went backwards: the driver was reloaded or the device was reset. Run again.",
     "counter_stale": "The energy counter stood still while power was drawn: the driver's counter is stuck.",
     "wrap_unresolvable": "The energy counter wrapped and its range cannot be read: this interval is lost.",
@@ -61,7 +61,7 @@ def counter_energy(
     if before < 0 or after >= len(step_ns):
         return Reading(None, _why_no_step(t_ns, start_ns, end_ns, update_ns))
     steps, step_ns = moved[before : after + 1], step_ns[before : after + 1]
-    if _longest(t_ns[steps[0] - 1 : steps[-1] + 1]) > GAP_NS:
+    if _longest(t_ns[steps[0] - 1 : steps[-1] + 1]) > max(GAP_NS, 3 * update_ns):
         return Reading(None, "sampling_gap")
     if _longest(step_ns) > max(GAP_NS, 3 * update_ns):
         return Reading(None, "counter_stale")
@@ -83,7 +83,9 @@ def counter_rise(
     return Reading(None, reason) if reason else Reading(float(rises[0]) / 1e3)
 
 
-def power_integral(t_ns: Int64s, power_mw: Floats, start_ns: int, end_ns: int, *, window_ns: int = 0) -> Reading:
+def power_integral(
+    t_ns: Int64s, power_mw: Floats, start_ns: int, end_ns: int, *, window_ns: int = 0, gap_ns: int = GAP_NS
+) -> Reading:
     """Trapezoid under power (mW) over the window.
 
     Each reading is the mean over the ``window_ns`` before it, so it is dated at the centre of that mean; a one-second
@@ -94,7 +96,7 @@ def power_integral(t_ns: Int64s, power_mw: Floats, start_ns: int, end_ns: int, *
     after = int(np.searchsorted(centre_ns, end_ns, side="left"))
     if before < 0 or after >= len(centre_ns):
         return Reading(None, "window_not_bracketed")
-    if _longest(centre_ns[before : after + 1]) > GAP_NS:
+    if _longest(centre_ns[before : after + 1]) > gap_ns:
         return Reading(None, "sampling_gap")
     offsets = (centre_ns[before : after + 1] - start_ns).astype(np.float64)
     edges = np.array([0.0, end_ns - start_ns])

@@ -7,6 +7,7 @@ from typing import Any
 from runners.address import Pinned
 from runners.metrics import Mark
 from runners.power.devices import weakest
+from runners.power.sources import SOURCES
 from runners.spec import Power
 
 _TO_DO = (
@@ -31,17 +32,22 @@ def _own(address: Pinned) -> bool:
     return True
 
 
+def sampled_here(power: Power) -> Power:
+    """What the machine of the run reads: where power workers sample the server, no more than what it takes itself."""
+    return Power() if power.hosts else power
+
+
 def placed(description: dict[str, Any], power: Power, *, here: bool, url: str) -> dict[str, Any]:
-    """The sampler's account with this machine's devices set aside as ``client`` where the server is not ``here``: they
-    are in no ledger. Devices that name a host of their own stay.
+    """The sampler's account with the devices that this machine's own instruments read set aside as ``client`` where the
+    server is not ``here``: they are in no ledger. What someone has said the place of (``Power.meters``) stays.
     """
     if not power.hosts and (here or power.source == "none"):
         return description
     devices = description["devices"]
-    elsewhere = [device for device in devices if device["host"]]
-    client = [device for device in devices if not device["host"]]
+    elsewhere = [device for device in devices if device["source"] not in SOURCES]
+    client = [device for device in devices if device["source"] in SOURCES]
     notes = [note for note in description["notes"] if note["code"] != "sampled_host"]
-    fault = None if elsewhere and not power.hosts else _why(power, url)
+    fault = None if power.meters and not power.hosts else _why(power, url)
     return {
         **description,
         **summed(elsewhere),

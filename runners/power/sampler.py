@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, Self
@@ -21,10 +22,11 @@ from typing import IO, Any, Self
 import runners
 from runners.lifeline import die_with
 from runners.load.records import Spool
-from runners.power.devices import SourceError
+from runners.power.devices import Note, SourceError
+from runners.power.options import add_power, arguments_of, power_of
 from runners.power.samples import SCHEMA, Row
-from runners.power.sources import SOURCE_NAMES, check_name, describe, open_sources
-from runners.power.sources.base import Source
+from runners.power.sources import check_name, describe, open_sources
+from runners.power.sources.base import Archive, Source
 from runners.spec import Power
 
 SPOOL_NAME = "power.arrow"
@@ -32,7 +34,8 @@ DESCRIPTION_NAME = "power.json"
 
 _READY_TIMEOUT_S = 60.0  # NVML takes seconds on hosts of many GPUs without persistence mode
 _FRESH_S = 5.0
-_STOP_TIMEOUT_S = 10.0
+_MOST_SETTLE_S = 40.0
+_STOP_TIMEOUT_S = _MOST_SETTLE_S + 20.0  # archives are asked in it
 _NS = 1_000_000_000
 
 
@@ -58,7 +61,7 @@ class Sampler:
         """
         check_name(power.source)
         errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
-        if power.source == "none":
+        if not power.sampled:
             Spool(out / SPOOL_NAME, SCHEMA).close()
             _write_json(out / DESCRIPTION_NAME, describe([]))
             return cls(out, None, errors)
@@ -94,7 +97,9 @@ class Sampler:
         return power_w if not self._lost and time.monotonic() - at_s < _FRESH_S else None
 
     def stop(self) -> None:
-        """Ends sampling when the moment of the call is bracketed by readings, a second later at most."""
+        """Ends sampling when the moment of the call is bracketed by readings: a second later at most, and an update of
+        the slowest instrument where that takes longer.
+        """
         if self._process is None or self._stopped:
             return
         self._notice_loss()
@@ -149,13 +154,10 @@ class Sampler:
 
 
 def _command(power: Power, out: Path) -> list[str]:
-    command = [sys.executable, "-m", "runners.power.sampler", "--source", power.source]
+    command = [sys.executable, "-m", "runners.power.sampler"]
     command += ["--out", str((out / SPOOL_NAME).absolute()), "--parent", str(os.getpid())]
-    if power.cpu_idle_w is not None:
-        command += ["--cpu-idle-w", str(power.cpu_idle_w)]
-    if power.cpu_max_w is not None:
-        command += ["--cpu-max-w", str(power.cpu_max_w)]
-    return command
+    given = [(option, value) for option, value in arguments_of(power, "--source") if value is not None]
+    return command + [str(part) for pair in given for part in pair]
 
 
 def _write_json(path: Path, data: dict[str, Any]) -> None:
@@ -166,10 +168,10 @@ def _write_json(path: Path, data: dict[str, Any]) -> None:
 
 
 class _Stop:
-    """Whether to end: at once by SIGTERM, or ``settle_s`` after standard input has closed."""
+    """Whether to end: at once by SIGTERM, or ``settle_s()`` after standard input has closed."""
 
-    def __init__(self, settle_s: float) -> None:
-        self._settle_ns = int(settle_s * _NS)
+    def __init__(self, settle_s: Callable[[], float]) -> None:
+        self._settle_s = settle_s
         self._at_ns: int | None = None
         signal.signal(signal.SIGTERM, self._now)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to judge
@@ -179,7 +181,7 @@ class _Stop:
         while (left_ns := until_ns - time.monotonic_ns()) > 0:
             if self._at_ns is None:
                 if select.select([sys.stdin], [], [], left_ns / _NS)[0] and not os.read(0, 4096):
-                    self._at_ns = time.monotonic_ns() + self._settle_ns
+                    self._at_ns = time.monotonic_ns() + int(self._settle_s() * _NS)
             else:
                 time.sleep(left_ns / _NS)
         return self._at_ns is None or time.monotonic_ns() < self._at_ns
@@ -227,7 +229,7 @@ class _Account:
 
 def sample(sources: Sequence[Source], out: Path) -> None:
     """Reads the sources on their schedules into ``out`` until told to stop, and reports once a second."""
-    stop, account = _Stop(_settle_s(sources)), _Account(sources, out.with_suffix(".json"))
+    stop, account = _Stop(partial(_settle_s, sources)), _Account(sources, out.with_suffix(".json"))
     start_ns = report_due_ns = time.monotonic_ns()
     cpu_start_ns = time.process_time_ns()
     schedules = [_Schedule(source, start_ns) for source in sources if source.devices()]
@@ -244,13 +246,31 @@ def sample(sources: Sequence[Source], out: Path) -> None:
                 report_due_ns = now_ns + _NS
                 spool.flush()
                 account.report()
+        for row in _archived(sources, start_ns):
+            spool.append(row)
     account.report(cpu_share=(time.process_time_ns() - cpu_start_ns) / (time.monotonic_ns() - start_ns))
 
 
+def _archived(sources: Sequence[Source], start_ns: int) -> list[Row]:
+    """What can only be asked for now that its time has passed; a refusal becomes a note."""
+    rows: list[Row] = []
+    taken = {device.id for source in sources if not isinstance(source, Archive) for device in source.devices()}
+    for source in (source for source in sources if isinstance(source, Archive)):
+        try:
+            rows += [row for row in source.between(start_ns, time.monotonic_ns()) if row["device"] not in taken]
+        except SourceError as error:
+            source.notes.append(Note(f"{source.name}_no_data", str(error)))
+        taken |= {device.id for device in source.devices()}
+    return rows
+
+
 def _settle_s(sources: Sequence[Source]) -> float:
-    """How long readings are needed after a window so that its end is bracketed: half a mean, and a few updates."""
+    """How long readings are needed after a window so that its end is bracketed: half a mean, and a few updates, or one
+    and a few seconds of an instrument that is slow.
+    """
     devices = [device for source in sources for device in source.devices()]
-    return max((device.power_window_ms / 2e3 + 5 * device.update_ms / 1e3 for device in devices), default=0.0)
+    updates_s = [(device.update_ms / 1e3, device.power_window_ms / 2e3) for device in devices]
+    return min(_MOST_SETTLE_S, max((half_s + min(5 * one_s, one_s + 4) for one_s, half_s in updates_s), default=0.0))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -258,10 +278,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m runners.power.sampler",
         description="Samples power until standard input closes. Writes FILE and, beside it, a .json that describes it.",
     )
-    parser.add_argument("--source", choices=SOURCE_NAMES, default="auto")
+    add_power(parser, "--source")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the Arrow file, such as power.arrow")
-    parser.add_argument("--cpu-idle-w", type=float, help="watts of all CPUs when idle, for the modelled source")
-    parser.add_argument("--cpu-max-w", type=float, help="watts of all CPUs at full use, for the modelled source")
     parser.add_argument("--parent", type=int, help="end when this process ends")
     options = parser.parse_args(arguments)
     if options.parent:
@@ -269,7 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not os.isatty(1):
         os.set_blocking(1, False)
     try:
-        sources = open_sources(Power(source=options.source, cpu_idle_w=options.cpu_idle_w, cpu_max_w=options.cpu_max_w))
+        sources = open_sources(power_of(options))
     except SourceError as error:
         sys.exit(str(error))
     try:

@@ -4,16 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from runners.metrics import Mark
-from runners.power.devices import weakest
+from runners.power.devices import Layer, weakest
 
-#: Layers whose sum is IT energy; idle lies inside them, overhead is added to them.
-IT_LAYERS = ("accelerator", "cpu", "dram")
 _BESIDE = ("low", "high", "full_wh_per_query")
 
 
 def bounds_j(ledger: dict[str, Any]) -> tuple[float | None, float | None]:
     """Between these the IT energy of a ledger lies; None where a layer has no band."""
-    layers = [layer for layer in ledger["layers"] if layer["layer"] in IT_LAYERS]
+    layers = [layer for layer in ledger["layers"] if layer["layer"] in tuple(Layer) and not layer.get("within")]
     lows, highs = [layer["low_j"] for layer in layers], [layer["high_j"] for layer in layers]
     return sum(lows) if None not in lows else None, sum(highs) if None not in highs else None
 

@@ -6,6 +6,7 @@ import pytest
 
 from observatory.pages.commands import bench_command
 from runners import bench_cli
+from runners.meters import Dcgm
 from runners.sources import Conversations, Length, Shape
 from runners.spec import (
     Account,
@@ -69,6 +70,7 @@ PLAIN = RunSpec(target=Target("http://h"), load=Load(requests=1))
             ),
         ),
         replace(PLAIN, power=Power("none", 0), timeouts=Timeouts(1, 2, 3, 4)),
+        replace(PLAIN, power=Power("nvml+rapl", cpu_max_w=20, meters=(Dcgm("http://gpu-1:9400/metrics"),))),
         replace(PLAIN, account=Account(2.4, "given on the command line", 1.09, "given on the command line")),
         replace(PLAIN, load=Load(Arrivals.GAMMA, (9.0,), None, 60.0, 5.0, 2.0, cv=2.0, ramp_from=1.0, repeats=3)),
         replace(PLAIN, load=Load(requests=5, max_in_flight=9, calibrate_s=0.0)),
@@ -93,7 +95,6 @@ def test_the_salt_is_not_repeated() -> None:
         replace(PLAIN, load=Load(requests=1, drain_s=5)),
         replace(PLAIN, load=Load(levels=(1.0, 8.0), requests=60, search=Search(Goal.SATURATION))),
         replace(PLAIN, workload=Workload(source=Conversations())),
-        replace(PLAIN, power=Power(cpu_max_w=20)),
         replace(PLAIN, workload=Workload(models=(ModelShare("a,b"),))),
         replace(PLAIN, target=Target("http://h", extra_body={"a=b": 1})),
     ],

@@ -40,7 +40,7 @@ def test_a_ledger_has_the_keys_that_the_result_files_promise(rows, device, descr
         "window_s", "short", "layers", "narrow_j", "it_j", "full_j", "boundary", "mark", "instruments", "reasons"
     }  # fmt: skip
     assert set(ledger["layers"][0]) == {
-        "layer", "label", "energy_j", "low_j", "high_j", "mark", "method", "source", "note", "sampled_by"
+        "layer", "within", "label", "energy_j", "low_j", "high_j", "mark", "method", "source", "note", "sampled_by"
     }  # fmt: skip
     assert json.loads(json.dumps(ledger, allow_nan=False)) == ledger
 

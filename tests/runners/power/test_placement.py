@@ -2,6 +2,7 @@ import socket
 
 import pytest
 
+from runners.meters import Dcgm
 from runners.metrics import Mark
 from runners.power.devices import Device, Layer
 from runners.power.placement import own, placed
@@ -72,8 +73,10 @@ def test_what_power_workers_sample_is_not_taken_from_this_machine_even_if_the_se
     assert "gpu-1" in found["fault"]["text"]
 
 
-def test_devices_that_name_a_machine_of_their_own_stay_in_the_ledger():
-    found = placed(account(device(), device("gpu", host="gpu-1")), Power(), here=False, url="http://gpu-1")
+def test_what_someone_said_the_place_of_stays_in_the_ledger():
+    exporter = device("gpu") | {"source": "dcgm"}
+    asked = Power(meters=(Dcgm("http://gpu-1:9400/metrics"),))
+    found = placed(account(device(), exporter), asked, here=False, url="http://gpu-1")
     assert [one["id"] for one in found["devices"]] == ["gpu"]
     assert [one["id"] for one in found["client"]["devices"]] == ["cpu"]
     assert found["fault"] is None
