@@ -250,7 +250,7 @@ def sample(sources: Sequence[Source], out: Path) -> None:
 def _settle_s(sources: Sequence[Source]) -> float:
     """How long readings are needed after a window so that its end is bracketed: half a mean, and a few updates."""
     devices = [device for source in sources for device in source.devices()]
-    return max((device.power_window_ms / 2e3 + 5 * device.update_ms / 1e3 for device in devices), default=0.0)
+    return max((device.power_window_ms / 2e3 + 6 * device.update_ms / 1e3 for device in devices), default=0.0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
