@@ -3,8 +3,8 @@
 import resource
 import secrets
 import signal
-import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -36,7 +36,7 @@ from runners.load.tokens import tokenizer_counter
 from runners.load.transport import Destination
 from runners.load.unsent import RequestSpool
 from runners.load.workloads import Context, read
-from runners.power.energy import mean_power_w
+from runners.power.idle import Idle
 from runners.power.sampler import Sampler
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.probe import identify
@@ -72,7 +72,7 @@ class Bench:
         self._calibrations: dict[float, Calibration] = {}
         self._gate: Gate = OpenGate() if spec.shard.index is None else StandardInputGate()
         self._stop = ""
-        self._idle_window: tuple[int, int] | None = None
+        self._idle = Idle(self.spec.power, lambda phase: self._while_waiting(phase, monotonic_ns()))
         self._identity = ("", "")
 
     def run(self) -> Exit:
@@ -113,12 +113,14 @@ class Bench:
         self._identity = identify(where, checked.requests.headers, secret=key, on_tick=waiting)[:2]
         if self.spec.load.search is None:
             self._calibrate(fixed_stages(self.spec))
-        self._read_idle()
+        self._read_idle(sampler)
         recorder = Recorder(RequestSpool(self.out / "requests.arrow"), checked.requests, count_tokens)
         try:
-            self._drive(where, checked, recorder, scraper)
+            complete = self._drive(where, checked, recorder, scraper)
         finally:
             recorder.close()
+        if complete:
+            self._read_idle_after()
         self._reports.say("summary", 1.0, at_once=True)
         sampler.stop()
         scraper.stop()
@@ -171,21 +173,23 @@ class Bench:
             self._stop = self._stop or "interrupted"
         return None if self._stop else begin_ns
 
-    def _read_idle(self) -> None:
+    def _read_idle(self, sampler: Sampler) -> None:
         """Idle power with the server up and no traffic."""
         if not reads_idle(self.spec):
             return
         if self._begin() is None:
             raise Interrupted
-        if not self._first:
-            return
-        start = monotonic_ns()
-        while (monotonic_ns() - start) / 1e9 < self.spec.power.idle_s:
-            self._while_waiting("idle", monotonic_ns())
-            time.sleep(0.1)
-        self._idle_window = (start, monotonic_ns())
+        if self._first:
+            self._idle.before(sampler)
 
-    def _drive(self, where: Destination, checked: Checked, recorder: Recorder, scraper: Scraper) -> None:
+    def _read_idle_after(self) -> None:
+        """Once nobody asks anything any more; a run that is stopped meanwhile is kept without."""
+        if self._first and reads_idle(self.spec):
+            with suppress(Interrupted):
+                self._idle.after()
+
+    def _drive(self, where: Destination, checked: Checked, recorder: Recorder, scraper: Scraper) -> bool:
+        """False when the run was stopped before its end."""
         engine = self._engine = Engine(where, self.spec.timeouts, recorder.take)
         engine.resend = self.spec.budget.max_usd is None
         recorder.stop = engine.stop
@@ -196,8 +200,10 @@ class Bench:
                 stage = Stage(self.spec, plan, engine, recorder, checked.requests, self._work(plan, checked))
                 if self._run_stage(stage, recorder, scraper):
                     self._keep(stage)
-            if not engine.stop_reason and self._begin() is not None:
+            complete = not engine.stop_reason and self._begin() is not None
+            if complete:
                 scraper.mark()
+            return complete
         finally:
             engine.close()
             self._engine = None
@@ -296,8 +302,7 @@ class Bench:
         power: dict[str, Any],
         server: ServerSide,
     ) -> dict[str, Any]:
-        idle_w = mean_power_w(samples, *self._idle_window, description=power) if self._idle_window else None
-        power = {**power, "idle_w": idle_w, "idle_mark": power["mark"] if idle_w is not None else None}
+        power = self._idle.account(samples, power)
         ledger_of = ledgers(samples, power, self.spec.account)
         template_tokens = checked.fit.overhead_tokens if checked.fit.checked else None
         stages = [
@@ -312,7 +317,7 @@ class Bench:
             )
             for stage, client in self._stages
         ]
-        attribution = add_medians(rows, stages, energies(samples, power), idle_w)
+        attribution = add_medians(rows, stages, energies(samples, power), power["idle_w"])
         engine, version = self._identity
         return summarise(
             rows,
@@ -374,8 +379,9 @@ def salted(spec: RunSpec) -> RunSpec:
 
 
 def reads_idle(spec: RunSpec) -> bool:
-    """Whether the run begins with a reading of idle power."""
-    return spec.power.source != "none" and spec.power.idle_s > 0
+    """Whether the run begins, and ends, with a reading of idle power."""
+    power = spec.power
+    return power.source != "none" and (power.idle_s > 0 or power.observer or power.waits_to_cool)
 
 
 def _refuse_too_short(checked: Checked) -> None:

@@ -132,7 +132,11 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class Power:
-    """``source``: auto, none, nvml, rapl or estimate. ``idle_s``: how long idle power is read before the first stage.
+    """``source``: auto, none, nvml, rapl or estimate. ``idle_s``: how long idle power is read before the first stage,
+    and after the last one. ``observer``: read it slowly as well, to know what being read costs.
+
+    With ``start_below_c`` or ``start_steady_c_per_min`` the run first waits, for ``start_wait_s`` at most, until the
+    hottest GPU is below the one, or cools by less than the other.
 
     The CPU watts feed the modelled source only; missing means its published defaults.
     """
@@ -141,6 +145,14 @@ class Power:
     idle_s: float = 3.0
     cpu_idle_w: float | None = None
     cpu_max_w: float | None = None
+    observer: bool = False
+    start_below_c: float | None = None
+    start_steady_c_per_min: float | None = None
+    start_wait_s: float = 300.0
+
+    @property
+    def waits_to_cool(self) -> bool:
+        return self.start_below_c is not None or self.start_steady_c_per_min is not None
 
 
 @dataclass(frozen=True)
@@ -246,6 +258,7 @@ def _check(spec: RunSpec) -> None:
     for name, seconds in dataclasses.asdict(spec.timeouts).items():
         if not seconds > 0:
             raise SpecError(f"timeouts.{name}: above 0 seconds")
+    _check_power(spec.power)
     if spec.account.pue is not None and not 1 <= spec.account.pue <= 5:
         raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
@@ -254,6 +267,17 @@ def _check(spec: RunSpec) -> None:
     if spec.server.url and not spec.server.url.startswith(("http://", "https://")):
         raise SpecError("server.url: must start with http:// or https://")
     _check_budget(spec)
+
+
+def _check_power(power: Power) -> None:
+    if power.idle_s < 0:
+        raise SpecError("power.idle_s: 0 seconds (idle power is not read) or more")
+    if power.start_wait_s <= 0:
+        raise SpecError("power.start_wait_s: above 0 seconds")
+    if power.start_steady_c_per_min is not None and power.start_steady_c_per_min <= 0:
+        raise SpecError("power.start_steady_c_per_min: above 0 degrees a minute, such as 1")
+    if power.source == "none" and (power.observer or power.waits_to_cool):
+        raise SpecError("power.source: none reads nothing: choose one for observer and for a cool start")
 
 
 def _check_finite(value: Any, path: str) -> None:

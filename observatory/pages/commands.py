@@ -3,7 +3,6 @@
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from runners.sources import Synthetic, length_option
@@ -55,8 +54,8 @@ def _sayable(spec: RunSpec) -> bool:
     if spec.workload.source != Synthetic() or spec.load.search is not None:
         return False
     load = Load(drain_s=spec.load.drain_s)
-    power = replace(spec.power, source=Power().source, idle_s=Power().idle_s)
-    return load == Load() and power == Power() and spec.workload.temperature == Workload().temperature
+    models_cpu = spec.power.cpu_idle_w is not None or spec.power.cpu_max_w is not None
+    return load == Load() and not models_cpu and spec.workload.temperature == Workload().temperature
 
 
 def _wire(target: Target) -> Options:
@@ -117,6 +116,10 @@ def _accounts(power: Power, account: Account, timeouts: Timeouts) -> Options:
     return [
         ("--power", power.source),
         ("--idle", None if power.idle_s == Power().idle_s else power.idle_s),
+        ("--observer", "" if power.observer else None),
+        ("--start-below", power.start_below_c),
+        ("--start-steady", power.start_steady_c_per_min),
+        ("--start-wait", None if power.start_wait_s == Power().start_wait_s else power.start_wait_s),
         ("--usd-per-hour", account.usd_per_hour),
         ("--pue", account.pue),
         *limits,

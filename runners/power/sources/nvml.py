@@ -21,7 +21,7 @@ from runners.power.sources.nvml_visible import Identity, visible_boards
 _SLOW_NS = 1_000_000_000  # temperature and the like are read once a second: the lightest set of reads
 #: A little more than two reads an update, so that they drift through its beat: where it lies becomes known.
 _READS_PER_UPDATE = 2.1
-_SHORTEST_MS = 10.0
+_SHORTEST_MS = 5.0
 
 _INIT_NOTES: dict[int, tuple[str, str]] = {
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
