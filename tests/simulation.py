@@ -136,6 +136,8 @@ def power_rows(plan: Plan, windows: Sequence[tuple[int, int]]) -> pa.Table:
             energy_mj[device.id] += power_mw / 10
             counter = energy_mj[device.id] if device.counter else None
             row = {"t_ns": t_ns, "device": device.id, "layer": device.layer, "energy_mj": counter}
+            state = {"temperature_c": 61.0, "clock_mhz": 1830.0, "power_limit_mw": 350_000.0, "throttle_reasons": 0}
+            row |= state if device.id == "gpu0" else {}
             rows.append(row | {"power_mw": None if device.id == "cpu-package0" else power_mw})
     return pa.Table.from_pylist(rows, schema=POWER_SCHEMA)
 
@@ -163,6 +165,10 @@ def power_facts(plan: Plan) -> dict[str, Any]:
         "notes": [] if plan.energy else [none],
         "idle_w": {"measured": 102.0, "modelled": 6.0, "": None}[plan.energy],
         "idle_mark": plan.energy or None,
+        "idle_after_w": {"measured": 104.0, "modelled": 6.0, "": None}[plan.energy],
+        "observer_w": 1.5 if plan.energy == "measured" else None,
+        "start_temperature_c": 48.0 if plan.energy == "measured" else None,
+        "start_waited_s": 12.0 if plan.energy == "measured" else None,
     }
 
 

@@ -68,6 +68,7 @@ PLAIN = RunSpec(target=Target("http://h"), load=Load(requests=1))
                 proxy="http://proxy:3128",
             ),
         ),
+        replace(PLAIN, power=Power("nvml", 20, None, None, True, 45.5, 1, 60)),
         replace(PLAIN, power=Power("none", 0), timeouts=Timeouts(1, 2, 3, 4)),
         replace(PLAIN, account=Account(2.4, "given on the command line", 1.09, "given on the command line")),
         replace(PLAIN, load=Load(Arrivals.GAMMA, (9.0,), None, 60.0, 5.0, 2.0, cv=2.0, ramp_from=1.0, repeats=3)),
