@@ -24,9 +24,25 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 WHEELS = ROOT / "wheels"
-NEEDED = ("numpy", "pyarrow", "orjson", "httptools", "pynvml")
-INPUT_TOKENS, OUTPUT_TOKENS, IDLE_S, WARMUP_S, FAULT_S = 128, 64, 15.0, 4.0, 12.0
+#: Packages that the instrument needs, each with something of it.
+NEEDED = ("numpy:numpy.trapezoid", "pyarrow:pyarrow.ipc", "orjson:orjson.dumps",
+          "httptools:httptools.HttpResponseParser",
+          "nvidia-ml-py:pynvml.nvmlDeviceGetFieldValues")  # fmt: skip
+_TELL = """
+import importlib, sys
+for package, thing in (need.split(":") for need in sys.argv[1:]):
+    module, name = thing.split(".")
+    try:
+        getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        print(package)
+        print(error, file=sys.stderr)
+"""
+WARMUP_S, FAULT_S, OBSERVER_S = 4.0, 12.0, 10.0
 SAMPLER_CPU_SHARE = 0.01
+
+
+Look = Callable[[dict[str, Any]], None]
 
 
 class Trouble(Exception):
@@ -110,22 +126,23 @@ def add_packages(shop: Shop, folder: Path) -> None:
     """What the instrument needs and this Python lacks, from the wheels. Raises Trouble."""
     if sys.version_info < (3, 11):  # noqa: UP036 (this file runs on whatever Python a GPU host has)
         raise Trouble(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}")
-    tell = "import importlib, sys; [importlib.import_module(n) for n in sys.argv[1:]]; import numpy; numpy.trapezoid"
-    if shop.run("packages", "-c", tell, *NEEDED)[0] == 0:
+    missing = _missing(shop)
+    if not missing:
         return
-    wheels = sorted(str(path) for path in WHEELS.glob("*.whl"))
-    if not wheels:
-        raise Trouble(
-            f"packages are missing ({shop.words('packages')}) and {WHEELS} is empty: make gpu-wheels fills it"
-        )
+    if not any(WHEELS.glob("*.whl")):
+        raise Trouble(f"packages are missing ({', '.join(missing)}) and {WHEELS} is empty: make gpu-wheels fills it")
     command = ("-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--find-links", str(WHEELS))
-    names = ("numpy", "pyarrow", "orjson", "httptools", "nvidia-ml-py")
-    status, _ = shop.run("pip", *command, "--target", str(folder), *names, limit_s=180)
+    status, _ = shop.run("pip", *command, "--target", str(folder), *missing, limit_s=180)
     if status != 0:
         raise Trouble(f"the wheels in {WHEELS} do not fit this Python: {shop.words('pip')}")
     shop.environ["PYTHONPATH"] = f"{folder}:{ROOT}"
-    if shop.run("packages", "-c", tell, *NEEDED)[0] != 0:
-        raise Trouble(f"the packages cannot be imported: {shop.words('packages')}")
+    if missing := _missing(shop):
+        raise Trouble(f"{', '.join(missing)} cannot be imported, though installed: {shop.words('packages')}")
+
+
+def _missing(shop: Shop) -> list[str]:
+    """Names of packages that this Python cannot import, or has in a form that is too old."""
+    return shop.run("packages", "-c", _TELL, *NEEDED)[1].split()
 
 
 def power_now(shop: Shop, name: str) -> dict[str, Any]:
@@ -162,14 +179,11 @@ def server(shop: Shop, options: argparse.Namespace) -> Iterator[tuple[str, str]]
         stop(process)
 
 
-def bench(
-    shop: Shop, name: str, url: str, model: str, *more: str, limit_s: float, look: Callable[[dict[str, Any]], None]
-) -> dict[str, Any]:
+def bench(shop: Shop, name: str, *words: str, limit_s: float, look: Look) -> dict[str, Any]:
     """The summary of a run; ``look`` sees each line of its progress. Raises Trouble when it leaves none."""
-    command = ("-m", "runners", "bench", "--url", url, "--model", model, "--power", "nvml", "--progress", "json",
-               "--input-tokens", str(INPUT_TOKENS), "--output-tokens", str(OUTPUT_TOKENS), "--no-metrics",
-               "--warmup", f"{WARMUP_S:g}", "--out", str(shop.out / name), "--parent", str(os.getpid()))  # fmt: skip
-    process = shop.start(name, *command, *more)
+    command = ("-m", "runners", "bench", "--power", "nvml", "--progress", "json", "--no-metrics",
+               "--out", str(shop.out / name), "--parent", str(os.getpid()))  # fmt: skip
+    process = shop.start(name, *command, *words)
     end_s, said = time.monotonic() + shop.clock.within(limit_s, f"the run {name!r}"), {}
     lines = Lines(process)
     try:
@@ -190,12 +204,28 @@ def bench(
     return found
 
 
-def measured(shop: Shop, url: str, model: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Three levels between two looks at idle power, with the observer effect."""
-    levels, idle_s = options.levels, min(IDLE_S, options.seconds)
-    more = ("--concurrency", ",".join(map(str, levels)), "--duration", f"{options.seconds:g}", "--idle", f"{idle_s:g}")
-    limit_s = len(levels) * (options.seconds + WARMUP_S + 30) + 3 * IDLE_S + 60
-    return bench(shop, "run", url, model, *more, "--observer", limit_s=limit_s, look=lambda said: None)
+def asked(url: str, model: str, options: argparse.Namespace) -> tuple[str, ...]:
+    """What both runs send."""
+    warmup_s = min(WARMUP_S, options.seconds / 3)
+    lengths = ("--input-tokens", str(options.input_tokens), "--output-tokens", str(options.output_tokens))
+    return ("--url", url, "--model", model, *lengths, "--warmup", f"{warmup_s:g}")
+
+
+def measured(shop: Shop, words: tuple[str, ...], options: argparse.Namespace) -> dict[str, Any]:
+    """All levels between two looks at idle power, with the observer effect where there is time for it."""
+    levels = ",".join(map(str, options.levels))
+    more = ["--concurrency", levels, "--duration", f"{options.seconds:g}", "--idle", f"{options.idle:g}"]
+    more += ["--observer"] if options.idle >= OBSERVER_S else []
+    limit_s = len(options.levels) * (options.seconds + WARMUP_S + 30) + 3 * options.idle + 60
+    return bench(shop, "run", *words, *more, limit_s=limit_s, look=lambda said: None)
+
+
+def faulty(shop: Shop, words: tuple[str, ...], options: argparse.Namespace) -> "tuple[dict[str, Any], Fault]":
+    """A run whose power sampler is killed amid its stage."""
+    fault, seconds = Fault(shop), min(FAULT_S, 2 * options.seconds)
+    level = str(options.levels[len(options.levels) // 2])
+    more = ("--concurrency", level, "--duration", f"{seconds:g}", "--idle", "0", "--calibrate", "0")
+    return bench(shop, "fault", *words, *more, limit_s=seconds + WARMUP_S + 60, look=fault.look), fault
 
 
 class Fault:
@@ -263,9 +293,10 @@ def judge_run(summary: dict[str, Any]) -> list[dict[str, Any]]:
     before_w, after_w, share = power["idle_w"], power["idle_after_w"], power.get("sampler_cpu_share")
     found = [
         finding("idle power before and after", None not in (before_w, after_w), f"{before_w} W, {after_w} W"),
-        finding("observer effect", power["observer_w"] is not None, f"{power['observer_w']} W"),
         finding("sampler's CPU", share is not None and share <= SAMPLER_CPU_SHARE, f"{share} of one core"),
     ]
+    if summary["spec"]["power"]["observer"]:
+        found.append(finding("observer effect", power["observer_w"] is not None, f"{power['observer_w']} W"))
     return found + [one for stage in summary["stages"] for one in judge_stage(stage, before_w)]
 
 
@@ -284,12 +315,10 @@ def check(shop: Shop, options: argparse.Namespace) -> dict[str, Any]:
     """Everything in turn. Raises Trouble."""
     idle = power_now(shop, "power_idle")
     with server(shop, options) as (url, model):
-        summary = measured(shop, url, model, options)
-        fault = Fault(shop)
-        more = ("--concurrency", str(options.levels[len(options.levels) // 2]), "--duration",
-                f"{min(FAULT_S, 2 * options.seconds):g}", "--idle", "0", "--calibrate", "0")  # fmt: skip
-        faulty = bench(shop, "fault", url, model, *more, limit_s=FAULT_S + WARMUP_S + 60, look=fault.look)
-    findings = judge_devices(idle, fault.loaded) + judge_run(summary) + judge_fault(faulty, fault)
+        words = asked(url, model, options)
+        summary = measured(shop, words, options)
+        broken, fault = faulty(shop, words, options)
+    findings = judge_devices(idle, fault.loaded) + judge_run(summary) + judge_fault(broken, fault)
     return {
         "environment": summary["environment"],
         "findings": findings,
@@ -309,6 +338,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--size", choices=("tiny", "1b", "3b", "8b"), default="1b", help="of the model (default 1b)")
     parser.add_argument("--levels", type=levels, default=[1, 16, 64], help="requests in flight (default 1,16,64)")
     parser.add_argument("--seconds", type=float, default=32, help="of each level (default %(default)s)")
+    parser.add_argument("--idle", type=float, default=15, help="of each look at idle power (default %(default)s)")
+    parser.add_argument("--input-tokens", type=int, default=128, help="of each prompt (default %(default)s)")
+    parser.add_argument("--output-tokens", type=int, default=64, help="of each answer (default %(default)s)")
     parser.add_argument("--limit", type=float, default=540, help="seconds for the whole (default %(default)s)")
     parser.add_argument("--device", default="cuda", help="where torch puts the model (default %(default)s)")
     parser.add_argument("--url", default="", help="measure this server instead of starting one")
