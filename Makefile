@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --no-deps --require-hashes --disable-pip-version-check
 
-.PHONY: demo test install install-dev lint types unit lock clean
+.PHONY: demo test install install-dev lint types unit lock gpu-wheels clean
 
 ## Measure a real LLM server on this machine and look at the result in the dashboard (ONCE=1: stop after the table).
 demo: install
@@ -51,6 +51,15 @@ lock:
 	  uv pip compile $$file.in --override overrides.txt --universal --python-version 3.11 --generate-hashes \
 	    --no-header --no-annotate --no-emit-index-url --only-binary :all: \
 	    $$( [ $$file = dev ] && echo "-c base.txt" ) --output-file $$file.txt --quiet; done
+
+## Wheels for scripts/gpu_check.py on a GPU host without network; GPU_PYTHON is that host's version.
+GPU_PYTHON ?= 3.12
+GPU_PACKAGES := numpy|pyarrow|orjson|httptools|nvidia-ml-py
+gpu-wheels: | $(VENV)/bin/python
+	@mkdir -p wheels && awk '/^[a-z]/ { keep = $$0 ~ /^($(GPU_PACKAGES))==/ } keep' requirements/base.txt > wheels/needed.txt
+	$(BIN)/python -m pip download --quiet --no-deps --require-hashes --only-binary :all: --python-version $(GPU_PYTHON) \
+	  --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+	  --dest wheels -r wheels/needed.txt
 
 clean:
 	rm -rf $(VENV) var .mypy_cache .ruff_cache .pytest_cache

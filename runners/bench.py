@@ -3,12 +3,11 @@
 import resource
 import secrets
 import signal
-import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from math import ceil, inf
 from pathlib import Path
 from time import monotonic_ns
 from types import FrameType
@@ -18,12 +17,12 @@ import pyarrow as pa
 
 from runners import __version__
 from runners.address import AddressError, ResolveError
-from runners.energies import add_energy, with_idle
+from runners.energies import add_energy
 from runners.environment import environment
 from runners.exits import Exit
 from runners.gate import Gate, OpenGate, StandardInputGate
 from runners.load.calibrate import Calibration, calibrate
-from runners.load.check import Asker, Checked, Needs, Unusable, check
+from runners.load.check import Asker, Checked, Needs, Unusable, check, refuse_too_short
 from runners.load.engine import Engine
 from runners.load.judgement import Client, reason
 from runners.load.plan import StagePlan, fixed_stages
@@ -36,6 +35,7 @@ from runners.load.tokens import tokenizer_counter
 from runners.load.transport import Destination
 from runners.load.unsent import RequestSpool
 from runners.load.workloads import Context, read
+from runners.power.idle import Idle
 from runners.power.placement import own, placed, sampled_here
 from runners.power.sampler import Sampler
 from runners.power.samples import SCHEMA as POWER_SCHEMA
@@ -45,7 +45,7 @@ from runners.results import write_failure, write_results
 from runners.server.samples import SCHEMA as SERVER_SCHEMA
 from runners.server.scraper import Scraper
 from runners.server.summary import ServerSide
-from runners.sources import Agents, Conversations, Prefixes, Synthetic, most_tokens
+from runners.sources import Agents, Conversations
 from runners.spec import Arrivals, Power, RunSpec, ServerMetrics
 
 
@@ -72,7 +72,7 @@ class Bench:
         self._calibrations: dict[float, Calibration] = {}
         self._gate: Gate = OpenGate() if spec.shard.index is None else StandardInputGate()
         self._stop = ""
-        self._idle_window: tuple[int, int] | None = None
+        self._idle = Idle(self.spec.power, lambda phase: self._while_waiting(phase, monotonic_ns()))
         self._identity = ("", "")
         self._here = True
 
@@ -113,16 +113,18 @@ class Bench:
         checked = check(
             Asker(where, self.spec.timeouts, waiting), requests, self.spec.salt, self._needs(), count_tokens
         )
-        _refuse_too_short(checked)
+        refuse_too_short(checked)
         self._identity = identify(where, checked.requests.headers, secret=key, on_tick=waiting)[:2]
         if self.spec.load.search is None:
             self._calibrate(fixed_stages(self.spec))
-        self._read_idle()
+        self._read_idle(sampler)
         recorder = Recorder(RequestSpool(self.out / "requests.arrow"), checked.requests, count_tokens)
         try:
-            self._drive(where, checked, recorder, scraper)
+            complete = self._drive(where, checked, recorder, scraper)
         finally:
             recorder.close()
+        if complete:
+            self._read_idle_after()
         self._reports.say("summary", 1.0, at_once=True)
         sampler.stop()
         scraper.stop()
@@ -175,21 +177,23 @@ class Bench:
             self._stop = self._stop or "interrupted"
         return None if self._stop else begin_ns
 
-    def _read_idle(self) -> None:
+    def _read_idle(self, sampler: Sampler) -> None:
         """Idle power with the server up and no traffic."""
         if not reads_idle(self.spec):
             return
         if self._begin() is None:
             raise Interrupted
-        if not self._first:
-            return
-        start = monotonic_ns()
-        while (monotonic_ns() - start) / 1e9 < self.spec.power.idle_s:
-            self._while_waiting("idle", monotonic_ns())
-            time.sleep(0.1)
-        self._idle_window = (start, monotonic_ns())
+        if self._first:
+            self._idle.before(sampler)
 
-    def _drive(self, where: Destination, checked: Checked, recorder: Recorder, scraper: Scraper) -> None:
+    def _read_idle_after(self) -> None:
+        """Once nobody asks anything any more; a run that is stopped meanwhile is kept without."""
+        if self._first and reads_idle(self.spec):
+            with suppress(Interrupted):
+                self._idle.after()
+
+    def _drive(self, where: Destination, checked: Checked, recorder: Recorder, scraper: Scraper) -> bool:
+        """False when the run was stopped before its end."""
         engine = self._engine = Engine(where, self.spec.timeouts, recorder.take)
         engine.resend = self.spec.budget.max_usd is None
         recorder.stop = engine.stop
@@ -200,8 +204,10 @@ class Bench:
                 stage = Stage(self.spec, plan, engine, recorder, checked.requests, self._work(plan, checked))
                 if self._run_stage(stage, recorder, scraper):
                     self._keep(stage)
-            if not engine.stop_reason and self._begin() is not None:
+            complete = not engine.stop_reason and self._begin() is not None
+            if complete:
                 scraper.mark()
+            return complete
         finally:
             engine.close()
             self._engine = None
@@ -301,7 +307,7 @@ class Bench:
         power: dict[str, Any],
         server: ServerSide,
     ) -> dict[str, Any]:
-        power = with_idle(power, samples, self._idle_window)
+        power = self._idle.account(samples, power)
         template_tokens = checked.fit.overhead_tokens if checked.fit.checked else None
         stages = [
             summarise_stage(
@@ -376,21 +382,6 @@ def salted(spec: RunSpec) -> RunSpec:
 
 
 def reads_idle(spec: RunSpec) -> bool:
-    """Whether the run begins with a reading of idle power."""
-    return (spec.power.sampled or bool(spec.power.hosts)) and spec.power.idle_s > 0
-
-
-def _refuse_too_short(checked: Checked) -> None:
-    """Raises Unusable for prompts that cannot be as short as asked. Pictures count as tokens that nobody asked for, and
-    not every workload counts the template as a part of the length.
-    """
-    workload, fit = checked.requests.workload, checked.fit
-    if not fit.checked or workload.images.count or not isinstance(workload.source, Synthetic | Prefixes):
-        return
-    longest = min(most_tokens(tokens) or inf for tokens in workload.input_sweep or (workload.input_tokens,))
-    if longest <= round(fit.overhead_tokens):
-        raise Unusable(
-            "prompt_too_short",
-            f"prompts of {longest} tokens cannot be sent: the chat template alone has "
-            f"{fit.overhead_tokens:.0f} tokens; ask for at least {ceil(fit.overhead_tokens + fit.tokens_per_word)}",
-        )
+    """Whether the run begins, and ends, with a reading of idle power."""
+    power = spec.power
+    return power.sampled and (power.idle_s > 0 or power.observer or power.waits_to_cool)

@@ -23,6 +23,7 @@ from runners.load.statistics import rate
 from runners.load.summary import served_in
 from runners.metrics import Mark
 from runners.power.energy import mean_power_w, window_ledger
+from runners.power.idle import with_idle
 from runners.power.windows import bounds_j, duty_cycle, window_energy
 from runners.spec import RunSpec
 
@@ -52,21 +53,10 @@ def add_energy(
 
 def with_power(summary: dict[str, Any], rows: pa.Table, samples: pa.Table, power: Power) -> dict[str, Any]:
     """The summary of a run as it is with these power samples, whose stamps are on the run's clock."""
-    power = with_idle(power, samples, (summary["power"] or {}).get("idle_window_ns"))
+    power = with_idle(samples, power)
     stages = deepcopy(summary["stages"])
     facts = add_energy(stages, rows, samples, power, RunSpec.from_json(summary["spec"]))
     return {**summary, "stages": stages, "levels": by_level(stages), "power": power, **facts}
-
-
-def with_idle(power: Power, samples: pa.Table, idle_ns: Sequence[int] | None) -> Power:
-    """The account with the idle power of the window (start, end) in which the server was up and asked nothing."""
-    idle_w = mean_power_w(samples, *idle_ns, description=power) if idle_ns and not power.get("fault") else None
-    return {
-        **power,
-        "idle_w": idle_w,
-        "idle_mark": power["mark"] if idle_w is not None else None,
-        "idle_window_ns": idle_ns,
-    }
 
 
 def _ledger(samples: pa.Table, power: Power, spec: RunSpec, window: Window | None) -> Ledger | None:

@@ -4,7 +4,6 @@ A specification never holds a secret: ``api_key_env`` names the environment vari
 """
 
 import dataclasses
-import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import isfinite
@@ -12,8 +11,7 @@ from typing import Any, Self
 
 from runners.budget import Budget, complaint
 from runners.loads import Arrivals, Goal, Load, Search, check_load
-from runners.meters import Meter
-from runners.meters import complaint as meter_complaint
+from runners.powers import Power, check_power
 from runners.request_fields import body_complaint, header_complaint, key_header_complaint
 from runners.sources import (
     MAX_INPUT_TOKENS,
@@ -37,8 +35,6 @@ __all__ = [
 ]  # fmt: skip
 
 SPEC_VERSION = 1
-#: How a machine with a power worker may be called.
-HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 class Dialect(StrEnum):
@@ -133,29 +129,6 @@ class Timeouts:
     first_byte_s: float = 120.0
     idle_s: float = 60.0
     total_s: float = 600.0
-
-
-@dataclass(frozen=True)
-class Power:
-    """``source``: auto, none, or instruments of this machine by name, joined by "+". ``meters``: further ones that have
-    to be told where they are. ``idle_s``: how long idle power is read before the first stage.
-
-    The CPU watts feed the modelled source only; missing means its published defaults. ``server_here``: the server is on
-    this machine although its address does not say so. ``hosts``: the machines whose power workers sample the server.
-    """
-
-    source: str = "auto"
-    idle_s: float = 3.0
-    cpu_idle_w: float | None = None
-    cpu_max_w: float | None = None
-    meters: tuple[Meter, ...] = ()
-    server_here: bool = False
-    hosts: tuple[str, ...] = ()
-
-    @property
-    def sampled(self) -> bool:
-        """Whether anything is asked for."""
-        return self.source != "none" or bool(self.meters)
 
 
 @dataclass(frozen=True)
@@ -265,18 +238,13 @@ def _check(spec: RunSpec) -> None:
     for name, seconds in dataclasses.asdict(spec.timeouts).items():
         if not seconds > 0:
             raise SpecError(f"timeouts.{name}: above 0 seconds")
+    check_power(spec.power)
     if spec.account.pue is not None and not 1 <= spec.account.pue <= 5:
         raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
     if spec.account.queries_per_hour is not None and not 0 < spec.account.queries_per_hour < float("inf"):
         raise SpecError("account.queries_per_hour: above 0, or leave it out when the traffic is unknown")
-    for host in spec.power.hosts:
-        if not HOST_NAME.fullmatch(host):
-            raise SpecError(f"power.hosts: {host!r} is not a name of letters, digits, dots, hyphens and underscores")
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
         raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
-    for number, meter in enumerate(spec.power.meters):
-        if found := meter_complaint(meter):
-            raise SpecError(f"power.meters[{number}].{found[0]}: {found[1]}")
     _check_shard(spec)
     if spec.server.url and not spec.server.url.startswith(("http://", "https://")):
         raise SpecError("server.url: must start with http:// or https://")

@@ -136,7 +136,8 @@ def power_rows(plan: Plan, windows: Sequence[tuple[int, int]]) -> pa.Table:
             row = {"t_ns": t_ns, "device": device.id, "layer": device.layer, "energy_mj": counter}
             instant_mw = power_mw * generator.normal(1, 0.05) if device.id == "gpu0" else None
             row |= {"power_mw": None if device.id == "cpu-package0" else power_mw, "power_instant_mw": instant_mw}
-            rows.append(row)
+            state = {"temperature_c": 61.0, "clock_mhz": 1830.0, "power_limit_mw": 350_000.0, "throttle_reasons": 0}
+            rows.append(row | (state if device.id == "gpu0" else {}))
     return pa.Table.from_pylist(rows, schema=POWER_SCHEMA)
 
 
@@ -163,7 +164,11 @@ def power_facts(plan: Plan) -> dict[str, Any]:
         "notes": [] if plan.energy else [none],
         "idle_w": {"measured": 102.0, "modelled": 6.0, "": None}[plan.energy],
         "idle_mark": plan.energy or None,
-        "idle_window_ns": [MONOTONIC_START_NS - 5 * NS // 2, MONOTONIC_START_NS - NS // 4],
+        "idle_after_w": {"measured": 104.0, "modelled": 6.0, "": None}[plan.energy],
+        "observer_w": 1.5 if plan.energy == "measured" else None,
+        "start_temperature_c": 48.0 if plan.energy == "measured" else None,
+        "start_waited_s": 12.0 if plan.energy == "measured" else None,
+        "idle_windows_ns": {"before": [MONOTONIC_START_NS - 5 * NS // 2, MONOTONIC_START_NS - NS // 4]},
     }
 
 

@@ -8,7 +8,8 @@ from django.urls import reverse
 
 from observatory.catalog.fields import EncryptedTextField, EndpointURLField, visible_ascii
 from runners.address import AddressError, parse_endpoint
-from runners.spec import HOST_NAME, Dialect
+from runners.powers import HOST_NAME
+from runners.spec import Dialect
 
 NOT_NEGATIVE = (MinValueValidator(0),)
 

@@ -13,6 +13,7 @@ from observatory.runs import money
 from observatory.runs.models import Measurement, Run
 from runners.load.workloads.lengths import mean_tokens
 from runners.metrics import Mark
+from runners.power.idle import idle_seconds
 from runners.spec import Arrivals, RunSpec, SpecError
 
 ASSUMED_TTFT_MS = 300.0
@@ -72,12 +73,12 @@ def pace_of(deployment: Deployment, benchmark: Benchmark | None = None) -> Pace:
 
 
 def estimate(spec: RunSpec, pace: Pace) -> Estimate:
-    """The sum over the stages, with reading idle power beforehand. Raises SpecError for a load beyond all counting."""
+    """The sum over the stages, and idle power before and after. Raises SpecError for a load beyond all counting."""
     try:
         stages = [_stage(spec, level, pace) for level in spec.load.levels]
     except OverflowError:
         raise SpecError("load.levels: a stage at such a level has no end; give levels such as 1, 4, 16") from None
-    seconds = sum(stage_s for stage_s, _ in stages) + spec.power.idle_s * spec.power.sampled
+    seconds = sum(stage_s for stage_s, _ in stages) + idle_seconds(spec.power)
     requests = sum(count for _, count in stages)
     price = spec.account.usd_per_hour
     return Estimate(

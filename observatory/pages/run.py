@@ -44,6 +44,7 @@ PHASES = {
     "check": "Checking the endpoint.",
     "calibrate": "Calibrating the load generator.",
     "wait": "Waiting until all load hosts are ready.",
+    "cool": "Waiting for a cool start.",
     "idle": "Reading idle power.",
     "warmup": "Warming up.",
     "measure": "Measuring.",

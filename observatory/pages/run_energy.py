@@ -122,12 +122,8 @@ def strip(results: RunResults, stage: StageResults) -> Chart | None:
 
 def _spans(results: RunResults) -> list[Span]:
     """Idle readings and the windows of all stages, in order."""
-    power = results.summary.get("power") or {}
-    found = [
-        Span(f"idle {name}", "idle", *window)
-        for name, window in (("before", power.get("idle_window_ns")), ("after", power.get("idle_after_window_ns")))
-        if window
-    ]
+    idle = (results.summary.get("power") or {}).get("idle_windows_ns") or {}
+    found = [Span(f"idle {name}", "idle", *idle[name]) for name in ("before", "after") if idle.get(name)]
     for stage in results.stages:
         window = _of_stage(results, stage).get("window")
         if window:

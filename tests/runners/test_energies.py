@@ -11,6 +11,7 @@ from runners.load.summary import summarise, summarise_stage
 from tests.simulation import MONOTONIC_START_NS, Plan, power_facts, power_rows, request_rows
 
 NS = 1_000_000_000
+IDLE_NS = [MONOTONIC_START_NS - 5 * NS // 2, MONOTONIC_START_NS - NS // 4]
 PLAN = Plan(levels=(2, 8), requests=240)
 SPEC = replace(PLAN.spec(), account=replace(PLAN.spec().account, queries_per_hour=1000.0, pue=1.2, pue_source="site"))
 
@@ -34,7 +35,7 @@ def power():
 def bare(rows):
     """The summary of a run that measured no power."""
     nothing = {"source": "none", "mark": None, "devices": [], "notes": [], "idle_w": None, "idle_mark": None,
-               "idle_window_ns": [MONOTONIC_START_NS - 5 * NS // 2, MONOTONIC_START_NS - NS // 4]}  # fmt: skip
+               "idle_windows_ns": {"before": IDLE_NS}}  # fmt: skip
     stages = [summarise_stage(rows, plan, SPEC) for plan in fixed_stages(SPEC)]
     facts = add_energy(stages, rows, pa.table({}), nothing, SPEC)
     return summarise(rows, SPEC, stages, power=nothing, **facts)
