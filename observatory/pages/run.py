@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.files.uploadedfile import UploadedFile
 from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
@@ -22,16 +23,17 @@ from observatory.pages import (
     run_roofline,
     server,
 )
-from observatory.pages.access import Request
+from observatory.pages.access import Request, staff_required
 from observatory.pages.commands import bench_command
 from observatory.pages.launch import start
-from observatory.pages.results import RunResults, StageResults, headline, notices, title, totals, waits_for
+from observatory.pages.results import RunResults, StageResults, headline, notices, sentence, title, totals, waits_for
 from observatory.pages.timeline import request_timeline
 from observatory.pages.twins import answer
 from observatory.reports.results import long
-from observatory.runs import pricing
+from observatory.runs import afterwards, pricing
 from observatory.runs.models import Run
 from runners.loads import KINDS
+from runners.meters import Prometheus
 from runners.metrics import BY_KEY
 from runners.spec import SpecError
 
@@ -262,3 +264,23 @@ def price_again(request: Request, pk: int) -> HttpResponseRedirect:
     made = pricing.price_again(found, day, request.user)
     messages.success(request, f"Counted again with what holds on {day}. The numbers of the run's own day stay beside.")
     return redirect(f"{found.get_absolute_url()}?tab=cost&pricing={made.pk}#tab")
+
+
+@staff_required
+@require_POST
+def add_power(request: Request, pk: int) -> HttpResponseRedirect:
+    """Power that was kept elsewhere: an uploaded log, or a question to Prometheus. Staff only: it changes the run."""
+    found = _run(pk)
+    log = request.FILES.get("log")
+    try:
+        if isinstance(log, UploadedFile):
+            afterwards.add_log(found, log.chunks(), request.POST.get("zone", ""))
+        else:
+            step = request.POST.get("step_s", "")
+            url, query = request.POST.get("url", "").strip(), request.POST.get("query", "").strip()
+            afterwards.add(found, Prometheus(url=url, query=query, step_s=float(step) if _is_number(step) else 1.0))
+    except afterwards.NoPower as error:
+        messages.error(request, f"Nothing was changed. {sentence(str(error))}")
+    else:
+        messages.success(request, "The energy of this run was counted anew with the power that was added.")
+    return redirect(f"{found.get_absolute_url()}?tab=energy#tab")
