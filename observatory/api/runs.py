@@ -212,7 +212,9 @@ def power_rows(request: Request, key: PathKey, page: Query[Page]) -> Any:
     return _rows(get(visible_runs(), key), "power_file", page)
 
 
-@router.get("/{key}/server", response={200: RowsOut, **ERRORS, **NOT_FOUND})
+@router.get(
+    "/{key}/server", summary="Raw readings of the server's metrics", response={200: RowsOut, **ERRORS, **NOT_FOUND}
+)
 def server_rows(request: Request, key: PathKey, page: Query[Page]) -> Any:
     """A row per series and reading of the server's own metrics page."""
     return _rows(get(visible_runs(), key), "server_file", page)
@@ -289,7 +291,12 @@ def power_file(request: Request, key: PathKey) -> Any:
     return _file(get(visible_runs(), key), "power_file", "power")
 
 
-@router.get("/{key}/server.parquet", response={**ERRORS, **NOT_FOUND}, openapi_extra=_PARQUET)
+@router.get(
+    "/{key}/server.parquet",
+    summary="server.parquet as it was stored",
+    response={**ERRORS, **NOT_FOUND},
+    openapi_extra=_PARQUET,
+)
 def server_file(request: Request, key: PathKey) -> Any:
     """The stored file as it is."""
     return _file(get(visible_runs(), key), "server_file", "server")
