@@ -131,7 +131,7 @@ def test_power_sampled_on_the_gpu_host_is_in_the_runs_ledger_on_the_runs_clock(
     energy = run.stages.get().energy
     assert energy["boundary"] == "accelerator"
     assert {layer["sampled_by"] for layer in energy["layers"] if layer["layer"] == "accelerator"} == {"gpu-1"}
-    assert 300 <= energy["it_j"] / energy["window_s"] <= 600
+    assert 295 <= energy["it_j"] / energy["window_s"] <= 615  # a counter step at each edge
     sampled = run.summary["power"]["sampled_by"][0]
     assert (sampled["host"], sampled["machine"], sampled["fault"]) == ("gpu-1", "gpu-box", None)
     assert abs(sampled["offset_ns"] + AHEAD_S * S) <= sampled["bound_ns"] + S // 10
