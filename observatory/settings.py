@@ -47,6 +47,7 @@ INSTALLED_APPS = [
     "observatory.catalog",
     "observatory.benchmarks",
     "observatory.runs",
+    "observatory.quality",
     "observatory.schedules",
     "observatory.api",
     "observatory.pages",
@@ -114,6 +115,9 @@ MONEY_CONFIRM_USD = env.float("MONEY_CONFIRM_USD", default=1.0)
 
 # Files: raw results. Local by default, S3 with S3_BUCKET.
 MEDIA_ROOT = Path(env.str("MEDIA_ROOT", default=str(VAR_DIR / "media")))
+#: Uploaded workload files: the most that one, and all together, may have.
+WORKLOAD_FILE_MB = env.float("WORKLOAD_FILE_MB", default=100.0)
+WORKLOAD_FILES_MB = env.float("WORKLOAD_FILES_MB", default=2000.0)
 #: Model files that the quantization lab may read; uploads go there too.
 MODELS_DIR = Path(env.str("MODELS_DIR", default=str(VAR_DIR / "models")))
 S3_BUCKET = env.str("S3_BUCKET", default="")
@@ -178,7 +182,14 @@ RUN_GATHER_S = env.float("RUN_GATHER_S", default=300.0)
 RUN_POWER_WAIT_S = env.float("RUN_POWER_WAIT_S", default=30.0)
 #: How the instrument is started, such as ``taskset -c 2,3 python -m runners bench`` to pin it.
 RUN_COMMAND = shlex.split(env.str("RUN_COMMAND", default="")) or [sys.executable, "-m", "runners", "bench"]
+#: Whether staff may write commands that workers run to start an engine.
+ENGINE_COMMANDS = env.bool("ENGINE_COMMANDS", default=False)
+QUALITY_COMMAND = shlex.split(env.str("QUALITY_COMMAND", default="")) or [sys.executable, "-m", "runners", "quality"]
 
+# After LOGIN_TRIES failed logins of a user name from one address, the next one waits; each failure doubles the wait.
+LOGIN_TRIES = env.int("LOGIN_TRIES", default=5)
+LOGIN_WAIT_S = env.float("LOGIN_WAIT_S", default=30.0)
+LOGIN_WINDOW_S = env.float("LOGIN_WINDOW_S", default=900.0)
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "login"

@@ -1,6 +1,7 @@
 """Arguments of ``python -m runners bench``: from options or a specification file to a run."""
 
 import argparse
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -30,31 +31,45 @@ from runners.spec import (
     Target,
     Timeouts,
 )
+from runners.workload_files import sealed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--spec", type=Path, help="a specification file (JSON); then only --out and --progress count")
+    parser.add_argument(
+        "--spec", type=Path, help="a specification file (JSON); then only --out, --files and --progress count"
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder for the results; made if missing")
+    add_files(parser)
     parser.add_argument("--progress", choices=("bar", "json"), default="bar", help="for people or for programs")
     parser.add_argument("--verbose", action="store_true", help="print the notes on power in full below the results")
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # end when this process ends
     target = parser.add_argument_group("endpoint")
-    target.add_argument("--url", help="such as http://gpu-1:8000 or https://api.example.com/v1")
-    target.add_argument("--model", default="", help="model name as the server expects it")
-    target.add_argument("--dialect", choices=list(Dialect), default=Dialect.OPENAI_CHAT.value,
-                        help="the wire form that the endpoint speaks")  # fmt: skip
-    target.add_argument("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
+    add_target(target)
     target.add_argument(
         "--metrics-url", default="", metavar="URL", help="the server's metrics page (default: /metrics)"
     )
     target.add_argument("--no-metrics", action="store_true", help="do not read the server's metrics page")
-    _add_wire(parser.add_argument_group("how requests go out"))
+    add_wire(parser.add_argument_group("how requests go out"))
     add_load(parser)
     add_workload(parser)
     _add_accounts(parser.add_argument_group("limits, power and money"))
 
 
-def _add_wire(group: Any) -> None:
+def add_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--files", type=Path, metavar="DIR", help="folder that file names are relative to (default: the current one)"
+    )
+
+
+def add_target(group: Any) -> None:
+    group.add_argument("--url", help="such as http://gpu-1:8000 or https://api.example.com/v1")
+    group.add_argument("--model", default="", help="model name as the server expects it")
+    group.add_argument("--dialect", choices=list(Dialect), default=Dialect.OPENAI_CHAT.value,
+                       help="the wire form that the endpoint speaks")  # fmt: skip
+    group.add_argument("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
+
+
+def add_wire(group: Any) -> None:
     group.add_argument(
         "--api-key-header", default="", metavar="HEADER", help='"x-api-key" or "Authorization: Bearer" (by dialect)'
     )
@@ -105,6 +120,10 @@ def _add_accounts(group: Any) -> None:
     group.add_argument(
         "--traffic", type=float, metavar="N", help="queries an hour: gives energy with the idle time between them"
     )
+    add_timeouts(group)
+
+
+def add_timeouts(group: Any) -> None:
     for name, seconds, words in (
         ("connect", Timeouts.connect_s, "for a connection"),
         ("first-byte", Timeouts.first_byte_s, "from sending to the first byte"),
@@ -164,11 +183,11 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         raise SpecError("--url: say which endpoint to measure, such as --url http://localhost:8000")
     given = "given on the command line"
     return RunSpec(
-        target=_target_of(args),
+        target=target_of(args),
         workload=workload_of(args),
         load=load_of(args),
         slo=args.slo,
-        timeouts=Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout),
+        timeouts=timeouts_of(args),
         power=replace(
             power_of(args, args.idle),
             observer=args.observer,
@@ -186,7 +205,7 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
     )
 
 
-def _target_of(args: argparse.Namespace) -> Target:
+def target_of(args: argparse.Namespace) -> Target:
     return Target(
         url=args.url,
         model=args.model,
@@ -202,10 +221,25 @@ def _target_of(args: argparse.Namespace) -> Target:
     )
 
 
+def timeouts_of(args: argparse.Namespace) -> Timeouts:
+    return Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout)
+
+
 def _refuse_used(out: Path) -> None:
     """Raises SpecError: what was measured before is never written over."""
     if (out / "summary.json").exists():
         raise SpecError(f"--out: {out} holds the results of an earlier run; choose another folder")
+
+
+def enter_files(args: argparse.Namespace) -> None:
+    """File names mean those in the folder of --files from now on. Raises SpecError."""
+    if not args.files:
+        return
+    args.out = args.out.absolute()
+    try:
+        os.chdir(args.files)
+    except OSError as error:
+        raise SpecError(f"--files: {args.files} cannot be entered ({error.strerror})") from None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -216,7 +250,8 @@ def run(args: argparse.Namespace) -> int:
         spec = spec_of(args)
         _refuse_used(args.out)
         args.out.mkdir(parents=True, exist_ok=True)
-        spec = salted(spec)
+        enter_files(args)
+        spec = sealed(salted(spec))
         split = spec.shard.count > 1 and spec.shard.index is None
         bench = Crew(spec, args.out, progress) if split else Bench(spec, args.out, progress)
         (args.out / "spec.json").write_bytes(orjson.dumps(bench.spec.to_json(), option=orjson.OPT_INDENT_2))

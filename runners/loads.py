@@ -6,7 +6,10 @@ from math import ceil, log
 
 from runners.strict_json import SpecError
 
+#: Each is a stage.
+MAX_LEVELS = 100
 _MAX_REPEATS = 30
+_MAX_IN_FLIGHT = 1_000_000
 _MAX_REQUESTS, _MAX_RATE_PER_S, _MAX_SCHEDULED = 1_000_000, 10_000, 5_000_000
 
 
@@ -112,6 +115,8 @@ def check_load(load: Load) -> None:
     """Raises SpecError that names the field and the fix."""
     if not load.levels or any(not 0 < level < float("inf") for level in load.levels):
         raise SpecError("load.levels: give at least one level, each above 0, such as 1,4,16")
+    if len(load.levels) > MAX_LEVELS:
+        raise SpecError(f"load.levels: at most {MAX_LEVELS}; each becomes a stage")
     if load.arrivals is Arrivals.CLOSED and any(level != int(level) for level in load.levels):
         raise SpecError("load.levels: concurrency is a whole number of requests in flight, such as 1,4,16")
     if load.requests is None and load.duration_s is None and load.arrivals is not Arrivals.REPLAY:
@@ -128,8 +133,8 @@ def check_load(load: Load) -> None:
         raise SpecError("load.cv: above 0 and at most 100; 1 is as random as poisson, 2 is bursty")
     if not 1 <= load.repeats <= _MAX_REPEATS:
         raise SpecError(f"load.repeats: between 1 and {_MAX_REPEATS}")
-    if load.max_in_flight < 1:
-        raise SpecError("load.max_in_flight: at least 1")
+    if not 1 <= load.max_in_flight <= _MAX_IN_FLIGHT:
+        raise SpecError(f"load.max_in_flight: between 1 and {_MAX_IN_FLIGHT}")
     _check_phases(load)
     _check_schedule(load)
 

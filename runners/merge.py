@@ -161,6 +161,8 @@ def _client(stages: Sequence[Mapping[str, Any] | None]) -> Client | None:
         clock="kernel" if all(client["clock"] == "kernel" for client in known) else "user",
         busy_share=max(values("busy_share"), default=None),
         cpu_s=sum(values("cpu_s")),
+        scheduled="realtime" if all(client["scheduled"] == "realtime" for client in known) else "usual",
+        waited_share=max(values("waited_share"), default=None),
         read_delay_p99_ms=max(values("read_delay_p99_ms"), default=None),
         replaced_stamps=sum(values("replaced_stamps")),
         capped=any(values("capped")),

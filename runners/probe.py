@@ -119,7 +119,7 @@ def _names(data: Any, secret: str) -> list[str]:
     return [clean(words_of(name), secret) for item in listed if (name := _get(item, "id") or _get(item, "name"))]
 
 
-def probe(url: str, dialect: str = "", key: str = "", model: str = "", timeout_s: float = 15.0) -> dict[str, Any]:
+def probe(target: Target, key: str = "", timeout_s: float = 15.0) -> dict[str, Any]:
     """{usable, code, text, url, dialect, model, models, engine, engine_version, checks}.
 
     ``checks`` are {name, label, ok: true | false | null, evidence}. Sends two or three requests of two output tokens.
@@ -130,8 +130,8 @@ def probe(url: str, dialect: str = "", key: str = "", model: str = "", timeout_s
         "code": "",
         "text": "",
         "url": "",
-        "dialect": dialect or Dialect.OPENAI_CHAT.value,
-        "model": model,
+        "dialect": target.dialect.value,
+        "model": target.model,
         "models": [],
         "engine": "",
         "engine_version": "",
@@ -139,10 +139,9 @@ def probe(url: str, dialect: str = "", key: str = "", model: str = "", timeout_s
     }
     timeouts = Timeouts(connect_s=min(5.0, timeout_s), first_byte_s=timeout_s, idle_s=timeout_s, total_s=2 * timeout_s)
     try:
-        target = Target(url, model, Dialect(result["dialect"]))
-        endpoint = base_endpoint(url, target.dialect)
+        endpoint = base_endpoint(target.url, target.dialect)
         result["url"] = endpoint.url
-        _look(result, Asker(destination(endpoint), timeouts), target, key)
+        _look(result, Asker(destination(endpoint, target), timeouts), target, key)
     except ResolveError as error:
         result |= {"code": str(error.outcome), "text": str(error)}
     except AddressError as error:
@@ -230,11 +229,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 usable, 2 usage, 3 not usable."""
     try:
-        key = api_key(Target(args.url, api_key_env=args.api_key_env))
+        target = Target(args.url, args.model, Dialect(args.dialect), args.api_key_env)
+        key = api_key(target)
     except SpecError as error:
         print(error, file=sys.stderr)
         return 2
-    result = probe(args.url, args.dialect, key, args.model)
+    result = probe(target, key)
     if args.json:
         print(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
     else:

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any, Self
 
 from runners.budget import Budget, complaint
-from runners.loads import Arrivals, Goal, Load, Search, check_load
+from runners.loads import MAX_LEVELS, Arrivals, Goal, Load, Search, check_load
 from runners.powers import Power, check_power
 from runners.request_fields import body_complaint, header_complaint, key_header_complaint
 from runners.sources import (
@@ -163,6 +163,8 @@ class Account:
 
 @dataclass(frozen=True)
 class RunSpec:
+    """``files``: SHA-256 of each file that the workload names; a file that differs is refused."""
+
     target: Target
     workload: Workload = field(default_factory=Workload)
     load: Load = field(default_factory=Load)
@@ -173,6 +175,7 @@ class RunSpec:
     budget: Budget = field(default_factory=Budget)
     server: ServerMetrics = field(default_factory=ServerMetrics)
     shard: Shard = field(default_factory=Shard)
+    files: dict[str, str] = field(default_factory=dict)
     salt: str = ""
     version: int = SPEC_VERSION
 
@@ -191,13 +194,21 @@ class RunSpec:
         return spec
 
 
-_MAX_IMAGES, _MAX_IMAGE_PX, _MAX_CHOICES = 64, 8192, 128
+_MAX_IMAGES, _MAX_IMAGE_PX, _MAX_CHOICES, _MAX_MODELS = 64, 8192, 128, 100
 
 
-def _check_budget(spec: RunSpec) -> None:
-    """A run whose worst case is unknown or too dear is refused wherever its specification is read."""
-    if spec.budget.max_usd is None:
-        return
+@dataclass(frozen=True)
+class Extent:
+    """The most that a run can be: ``requests`` of a stage, None where only time ends it; tokens of a request."""
+
+    stages: int
+    requests: int | None
+    input_tokens: int
+    output_tokens: int
+
+
+def extent(spec: RunSpec) -> Extent:
+    """Raises SpecError for a workload whose lengths have no bound."""
     load, workload = spec.load, spec.workload
     lengths = [most_tokens(tokens) for tokens in (workload.input_tokens, *workload.input_sweep)]
     output = most_tokens(workload.output_tokens)
@@ -206,6 +217,19 @@ def _check_budget(spec: RunSpec) -> None:
             "workload: for an API that charges by the token send made-up prompts (synthetic, prefixes) of bounded "
             "length: give each length that varies a high"
         )
+    return Extent(
+        stages=load.search.max_stages if load.search else load.repeats * len(workload.input_sweep or load.levels),
+        requests=load.requests and max(load.requests, load.search.confirm_requests if load.search else 0),
+        input_tokens=max(tokens for tokens in lengths if tokens is not None),
+        output_tokens=output * workload.choices,
+    )
+
+
+def _check_budget(spec: RunSpec) -> None:
+    """A run whose worst case is unknown or too dear is refused wherever its specification is read."""
+    if spec.budget.max_usd is None:
+        return
+    load, workload, most = spec.load, spec.workload, extent(spec)
     unbounded = {
         "workload.images": bool(workload.images.count),
         "workload.models": bool(workload.models),
@@ -213,11 +237,11 @@ def _check_budget(spec: RunSpec) -> None:
     }
     trouble = complaint(
         spec.budget,
-        stages=load.search.max_stages if load.search else load.repeats * len(workload.input_sweep or load.levels),
-        requests=load.requests and max(load.requests, load.search.confirm_requests if load.search else 0),
+        stages=most.stages,
+        requests=most.requests,
         warmup_s=load.warmup_s + load.cooldown_s,
-        input_tokens=max(tokens for tokens in lengths if tokens is not None),
-        output_tokens=output * workload.choices,
+        input_tokens=most.input_tokens,
+        output_tokens=most.output_tokens,
         unbounded=[name for name, used in unbounded.items() if used],
     )
     if trouble:
@@ -228,7 +252,7 @@ def _check(spec: RunSpec) -> None:
     if spec.version != SPEC_VERSION:
         raise SpecError(f"version: {spec.version} is not known here; this is version {SPEC_VERSION}")
     _check_finite(spec, "")
-    _check_target(spec.target)
+    check_target(spec.target)
     _check_workload(spec.workload)
     check_load(spec.load)
     _check_together(spec)
@@ -262,7 +286,8 @@ def _check_finite(value: Any, path: str) -> None:
         raise SpecError(f"{path}: {value} is not a number that can be used; give a finite one")
 
 
-def _check_target(target: Target) -> None:
+def check_target(target: Target) -> None:
+    """Raises SpecError that names the field and the fix."""
     if not target.url.startswith(("http://", "https://")):
         raise SpecError(f"target.url: {target.url!r} must start with http:// or https://")
     if target.proxy and not target.proxy.startswith("http://"):
@@ -286,6 +311,8 @@ def _check_workload(workload: Workload) -> None:
         raise SpecError(f"workload.input_tokens: {complaint}")
     if complaint := length_complaint(workload.output_tokens, MAX_OUTPUT_TOKENS):
         raise SpecError(f"workload.output_tokens: {complaint}")
+    if len(workload.input_sweep) > MAX_LEVELS:
+        raise SpecError(f"workload.input_sweep: at most {MAX_LEVELS} lengths; each becomes a stage")
     for number, tokens in enumerate(workload.input_sweep):
         if complaint := length_complaint(tokens, MAX_INPUT_TOKENS):
             raise SpecError(f"workload.input_sweep[{number}]: {complaint}")
@@ -304,6 +331,8 @@ def _check_variants(workload: Workload) -> None:
     for side, pixels in (("width_px", images.width_px), ("height_px", images.height_px)):
         if not 1 <= pixels <= _MAX_IMAGE_PX:
             raise SpecError(f"workload.images.{side}: between 1 and {_MAX_IMAGE_PX} pixels")
+    if len(workload.models) > _MAX_MODELS:
+        raise SpecError(f"workload.models: at most {_MAX_MODELS}")
     for number, share in enumerate(workload.models):
         if not share.name:
             raise SpecError(f"workload.models[{number}].name: the name of a model or adapter")

@@ -18,12 +18,19 @@ from django.core.files.base import ContentFile
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
+from observatory.quality import evaluations
+from observatory.quality.models import QualityResult
 from observatory.runs.ingest import store_stages
 from observatory.runs.models import Run
 from observatory.runs.spec import fingerprint, setup
+from runners.load.dialects.base import Token
 from runners.load.records import SCHEMA
 from runners.load.summary import summarise
 from runners.metrics import DEFINITIONS_VERSION
+from runners.quality.answers import Answer
+from runners.quality.answers import table as answers_table
+from runners.quality.summary import quality, result
+from runners.quality.tasks import built_in
 from runners.server.summary import ServerSide
 from runners.spec import RunSpec
 from tests.simulation import (
@@ -59,13 +66,12 @@ def benchmark(
         usd_per_hour=plan.usd_per_hour,
         price_source="rent, list price" if plan.usd_per_hour else "",
     )
+    asked = plan.spec(endpoint.url, model).to_json()
     return Benchmark.objects.create(
         name=name or f"demo {number}",
         deployment=deployment,
-        input_tokens=plan.input_tokens,
-        output_tokens=plan.output_tokens,
-        levels=list(plan.levels),
-        requests=plan.requests,
+        workload=asked["workload"],
+        load=asked["load"],
         slo_ttft_ms=plan.slo.ttft_ms,
         slo_tpot_ms=plan.slo.tpot_ms,
         slo_e2e_ms=plan.slo.e2e_ms,
@@ -220,3 +226,57 @@ def _parquet(table: pa.Table) -> ContentFile:
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     return ContentFile(buffer.getvalue())
+
+
+# quality
+
+
+def quality_job(deployment: Deployment, **fields: Any) -> QualityResult:
+    """An evaluation that waits."""
+    result = evaluations.queue(deployment, "basic", Run.Trigger.PAGE)
+    Run.objects.filter(pk=result.job_id).update(**fields)
+    return QualityResult.objects.select_related("job", "deployment").get(pk=result.pk)
+
+
+def quality_answers(right_every: int = 3, changed: int = 0) -> list[Answer]:
+    """Answers to the set that comes along: each third is right; the last ``changed`` have another text."""
+    tasks = built_in().tasks()
+    found = []
+    for place, task in enumerate(tasks):
+        right = place % right_every == 0
+        text = task.answers[0] if right else "I do not know."
+        late = place >= len(tasks) - changed
+        token = Token(text, -0.1, ((text, -0.1), ("No", -3.0)))
+        found.append(
+            Answer(
+                task.id,
+                task.kind.value,
+                task.topic,
+                text=f"{text} Truly." if late else text,
+                finish_reason="stop",
+                expected=task.answers[0],
+                found=text,
+                by="text",
+                correct=right,
+                tokens=(token, Token(" Truly.", -0.5, ((" Truly.", -0.5),))) if late else (token,),
+            )
+        )
+    return found
+
+
+def quality_result(deployment: Deployment, answers: list[Answer] | None = None, **fields: Any) -> QualityResult:
+    """An evaluation that ended well."""
+    answers = answers or quality_answers()
+    asked = {"greedy": True, "logprobs": 20, "model": deployment.endpoint.model}
+    summary = quality(result(answers, "The endpoint", asked), answers, None, [])
+    file = io.BytesIO()
+    pq.write_table(answers_table(answers), file)
+    job = quality_job(deployment).job
+    assert job is not None
+    job.answers_file.save("answers.parquet", ContentFile(file.getvalue()), save=False)
+    job.status, job.valid, job.summary = Run.Status.FINISHED, True, summary
+    job.started_at = job.ended_at = _START
+    job.save()
+    QualityResult.objects.filter(job=job).update(**fields)
+    evaluations.take_in()
+    return QualityResult.objects.select_related("job", "deployment").get(job=job)

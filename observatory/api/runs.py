@@ -36,7 +36,7 @@ from runners.spec import SpecError
 
 router = Router(tags=["runs"])
 
-_WAITS = "Queued, but the broker cannot be reached. Start it, or check REDIS_URL: then the run starts by itself."
+WAITS = "Queued, but the broker cannot be reached. Start it, or check REDIS_URL: then the run starts by itself."
 
 
 class RunIn(Input):
@@ -48,8 +48,9 @@ class RunIn(Input):
 
 class RunOut(Schema):
     id: int
-    benchmark_id: int
-    benchmark: Annotated[str, Field(alias="benchmark.name")]
+    kind: Run.Kind
+    benchmark_id: int | None
+    benchmark: Annotated[str, Field(alias="asks", description="Or the task set of an evaluation")]
     deployment_id: int
     deployment: Annotated[str, Field(alias="deployment.name")]
     endpoint_id: int
@@ -124,6 +125,7 @@ class RunFilter(FilterSchema):
     status: Run.Status | None = None
     trigger: Run.Trigger | None = None
     valid: bool | None = None
+    kind: Run.Kind | None = None
     benchmark_id: Key | None = None
     deployment_id: Key | None = None
     endpoint_id: Key | None = None
@@ -166,7 +168,7 @@ def start_run(request: Request, payload: RunIn) -> Any:
         raise refused([Fault(field="benchmark_id", problem=str(error))]) from None
     woken = dispatch.publish(run)
     started = StartedOut.from_orm(run)
-    return Status(201, started.model_copy(update={"notice": "" if woken else _WAITS}))
+    return Status(201, started.model_copy(update={"notice": "" if woken else WAITS}))
 
 
 @router.get(
@@ -203,21 +205,19 @@ def measurements(request: Request, key: PathKey, filters: Query[MeasurementFilte
 @router.get("/{key}/requests", summary="Raw rows of the requests", response={200: RowsOut, **ERRORS, **NOT_FOUND})
 def request_rows(request: Request, key: PathKey, page: Query[Page]) -> Any:
     """A row per planned request."""
-    return _rows(get(visible_runs(), key), "requests_file", page)
+    return rows_of(get(visible_runs(), key), "requests_file", page)
 
 
 @router.get("/{key}/power", summary="Raw samples of power", response={200: RowsOut, **ERRORS, **NOT_FOUND})
 def power_rows(request: Request, key: PathKey, page: Query[Page]) -> Any:
     """A row per device and power sample."""
-    return _rows(get(visible_runs(), key), "power_file", page)
+    return rows_of(get(visible_runs(), key), "power_file", page)
 
 
-@router.get(
-    "/{key}/server", summary="Raw readings of the server's metrics", response={200: RowsOut, **ERRORS, **NOT_FOUND}
-)
+@router.get("/{key}/server", summary="Raw readings of the server", response={200: RowsOut, **ERRORS, **NOT_FOUND})
 def server_rows(request: Request, key: PathKey, page: Query[Page]) -> Any:
     """A row per series and reading of the server's own metrics page."""
-    return _rows(get(visible_runs(), key), "server_file", page)
+    return rows_of(get(visible_runs(), key), "server_file", page)
 
 
 _PARQUET: dict[str, Any] = {
@@ -302,7 +302,7 @@ def server_file(request: Request, key: PathKey) -> Any:
     return _file(get(visible_runs(), key), "server_file", "server")
 
 
-def _rows(run: Run, name: str, page: Page) -> Any:
+def rows_of(run: Run, name: str, page: Page) -> Any:
     try:
         items, count = raw.part(getattr(run, name), page.offset, page.limit)
     except raw.NoRows:

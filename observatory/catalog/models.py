@@ -1,17 +1,21 @@
 from datetime import UTC, date, datetime
+from typing import Any
 
+from cryptography.x509 import load_pem_x509_certificates
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.urls import reverse
 
-from observatory.catalog.fields import EncryptedTextField, EndpointURLField, visible_ascii
+from observatory.catalog import recipes, wire
+from observatory.catalog.fields import EncryptedTextField, EndpointURLField, storable, visible_ascii
 from runners.address import AddressError, parse_endpoint
 from runners.powers import HOST_NAME
-from runners.spec import Dialect
+from runners.spec import Dialect, SpecError
 
 NOT_NEGATIVE = (MinValueValidator(0),)
+MAX_PEM = 100_000
 
 
 def today() -> date:
@@ -179,9 +183,12 @@ class Billing(models.TextChoices):
 
 
 class Endpoint(models.Model):
-    """A serving address. The key is encrypted at rest, never shown again, and stays with the host that it was entered
-    for.
+    """A serving address. Its secrets, the key and the client certificate with its key, are encrypted at rest and never
+    shown again. The key stays with the host, proxy and authority that it was entered for.
     """
+
+    #: In place of an address where a worker starts the engine for each run; the name can never be another's.
+    STARTED_URL = "http://started-by-the-worker.invalid"
 
     #: Whoever changes an endpoint says so when the key was entered with the change; else it is the stored one.
     key_entered = False
@@ -195,6 +202,19 @@ class Endpoint(models.Model):
     )
     model = models.CharField(max_length=200, help_text="Model name as the server expects it")
     api_key = EncryptedTextField(blank=True, default="", validators=(visible_ascii,))
+    api_key_header = models.CharField(
+        max_length=200,
+        blank=True,
+        help_text='Such as x-api-key, or "Authorization: Token"; empty: as the dialect wants',
+    )
+    extra_headers = models.JSONField(default=dict, blank=True, validators=(storable,))
+    extra_body = models.JSONField(default=dict, blank=True, validators=(storable,))
+    ca_pem = models.TextField(blank=True, max_length=MAX_PEM, help_text="Authorities to trust instead of the system's")
+    client_pem = EncryptedTextField(blank=True, default="", max_length=MAX_PEM)
+    proxy = models.CharField(max_length=500, blank=True, help_text="Such as http://proxy:3128; tunnels with CONNECT")
+    metrics_url = models.CharField(
+        max_length=500, blank=True, help_text="The server's metrics page; empty: /metrics of this address"
+    )
     billing = models.CharField(max_length=20, choices=Billing, default=Billing.MACHINE)
     price_provider = models.CharField(
         max_length=60, blank=True, help_text="For the list price, such as openai; empty: found by the address"
@@ -207,6 +227,11 @@ class Endpoint(models.Model):
     )
     output_usd_per_mtok = models.DecimalField(
         max_digits=18, decimal_places=9, null=True, blank=True, validators=NOT_NEGATIVE
+    )
+    recipe = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="How a worker starts the engine for each run; empty: a server that others run",
     )
     probe = models.JSONField(null=True, blank=True, editable=False)
     probed_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -222,19 +247,53 @@ class Endpoint(models.Model):
     def get_absolute_url(self) -> str:
         return reverse("endpoint", args=[self.pk])
 
+    def clean_fields(self, exclude: Any = None) -> None:
+        """Where the observatory starts the engine, its recipe says the address and, if need be, the model."""
+        try:
+            recipe = recipes.read(self.recipe) if self.recipe else None
+        except SpecError as error:
+            raise ValidationError({"recipe": str(error)}) from None
+        if recipe:
+            if self.url not in ("", self.STARTED_URL):
+                raise ValidationError({"url": "Leave it empty: a worker starts the engine, on a port that is free."})
+            self.recipe, self.url = recipe.to_json(), self.STARTED_URL
+            self.model = self.model or recipe.served_name
+        super().clean_fields(exclude=exclude)
+
     def clean(self) -> None:
-        """A stored key does not follow the address to another scheme, host or port."""
+        """A stored key does not follow the address to another scheme, host or port, nor to who could read it on the
+        way: another proxy or authority.
+        """
+        if _origin(self.url) is None or self.dialect not in set(Dialect):
+            return
+        wire.check(self)
         stored = Endpoint.objects.filter(pk=self.pk).first() if self.pk else None
         if stored is None or not self.api_key or self.key_entered or self.api_key != stored.api_key:
             return
         if _origin(stored.url) != _origin(self.url):
             words = "The stored key is for the address before. Enter the key for the new one, or remove the stored key."
             raise ValidationError({"api_key": words})
+        if (stored.proxy, stored.ca_pem) != (self.proxy, self.ca_pem):
+            words = (
+                "The stored key is for the proxy and authority before. Enter the key again, or remove the stored key."
+            )
+            raise ValidationError({"api_key": words})
 
     @property
     def api_key_hint(self) -> str:
         """The last four characters of the key, for recognising it; empty without one."""
         return f"…{self.api_key[-4:]}" if len(self.api_key) >= 12 else ("…" if self.api_key else "")
+
+    @property
+    def client_hint(self) -> str:
+        """Whose the client certificate is and how long it is good; empty without one."""
+        if not self.client_pem:
+            return ""
+        try:
+            first = load_pem_x509_certificates(self.client_pem.encode())[0]
+        except ValueError:
+            return "…"
+        return f"{first.subject.rfc4514_string()}, until {first.not_valid_after_utc:%Y-%m-%d}"
 
 
 def _origin(url: str) -> tuple[str, str, int] | None:

@@ -12,6 +12,8 @@ ENERGY_METRICS = frozenset(
 )
 COST_METRICS = frozenset({"usd_per_mtok_output", "usd_per_mtok_total", "usd_per_query"})
 SLO_METRICS = frozenset({"goodput_per_s", "goodput_share"})
+#: Of an evaluation beside the run: whatever load was sent, it stands.
+QUALITY_METRICS = frozenset({"accuracy"})
 
 
 class Part(StrEnum):
@@ -41,6 +43,8 @@ def refusals(base: StageResult, other: StageResult) -> Refusals:
 
 def refusal_of(metric: str, found: Refusals) -> str:
     """The reason why this metric is not compared, or nothing."""
+    if metric in QUALITY_METRICS:
+        return ""
     if Part.ALL in found:
         return found[Part.ALL]
     return next((reason for part, reason in found.items() if metric in _METRICS[part]), "")

@@ -26,8 +26,9 @@ class Number:
 @dataclass(frozen=True)
 class StageResult:
     """``input_tokens`` and ``output_tokens`` are what was asked for, ``work`` is the kind of workload. ``numbers`` are
-    keyed by (metric, statistic); ``samples`` hold a value per good request, in its unit. ``energy_shared``: its board
-    serves others too; ``energy_reason``: why it has no energy, where that is known.
+    keyed by (metric, statistic); ``samples`` hold a value per good request, in its unit, and of "accuracy" one per task
+    of ``task_set``: 1 right, 0 wrong, NaN unanswered. ``energy_shared``: its board serves others too;
+    ``energy_reason``: why it has no energy, where that is known.
     """
 
     label: str
@@ -52,6 +53,7 @@ class StageResult:
     numbers: Mapping[tuple[str, str], Number] = field(default_factory=dict)
     samples: Mapping[str, FloatArray] = field(default_factory=dict)
     setup: Mapping[str, Any] = field(default_factory=dict)
+    task_set: str = ""
 
     @property
     def load(self) -> str:

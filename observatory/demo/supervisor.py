@@ -88,7 +88,7 @@ class Supervisor:
             self.run(_broker())
             self._wait(settings.BROKER_SOCKET.exists, "valkey")
         port = str(self._engine_port)
-        self.run(Part("engine", [sys.executable, "-m", "runners", "serve-demo", "--port", port]))
+        self.run(Part("engine", [sys.executable, "-m", "runners", "engine", "llama.cpp", "--port", port]))
         self.run(_web(self._port))
         for queue in ("bench", "control"):
             self.run(_worker(queue))

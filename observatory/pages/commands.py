@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from runners.power.options import arguments_of
-from runners.sources import Synthetic, length_option
-from runners.spec import Account, Arrivals, Images, Load, Power, RunSpec, Target, Timeouts, Workload
+from runners.sources import Agents, Conversations, Prefixes, PromptFile, ShareGpt, Source, Trace, length_option
+from runners.spec import Account, Arrivals, Images, Load, Power, RunSpec, Search, Target, Timeouts, Workload
 
 Options = list[tuple[str, object]]
 
@@ -52,7 +52,10 @@ def _sayable(spec: RunSpec) -> bool:
     names = [share.name for share in spec.workload.models]
     if any("," in name for name in names) or any("=" in name for name in spec.target.extra_body):
         return False
-    if spec.workload.source != Synthetic() or spec.load.search is not None:
+    source, search = spec.workload.source, spec.load.search
+    if isinstance(source, Trace) and source.block_tokens != Trace.block_tokens:
+        return False
+    if search and search.tolerance != Search.tolerance:
         return False
     load = Load(drain_s=spec.load.drain_s)
     return load == Load() and spec.workload.temperature == Workload().temperature
@@ -73,12 +76,18 @@ def _wire(target: Target) -> Options:
 
 def _load(load: Load) -> Options:
     levels = ",".join(_text(level) for level in load.levels)
-    closed = load.arrivals is Arrivals.CLOSED
-    kind: Options = [("--concurrency", levels)] if closed else [("--rate", levels), ("--arrivals", load.arrivals.value)]
-    usual = Load()
+    kinds: dict[Arrivals, Options] = {
+        Arrivals.CLOSED: [("--concurrency", levels)],
+        Arrivals.REPLAY: [("--speed", levels)],
+    }
+    kind = kinds.get(load.arrivals, [("--rate", levels), ("--arrivals", load.arrivals.value)])
+    usual, search = Load(), load.search
     return [
         *kind,
         ("--cv", load.cv if load.arrivals is Arrivals.GAMMA else None),
+        ("--find", search and search.goal.value),
+        ("--slo-share", search.share if search and search.share != Search.share else None),
+        ("--most-stages", search.max_stages if search and search.max_stages != Search.max_stages else None),
         ("--ramp-from", load.ramp_from),
         ("--requests", load.requests),
         ("--duration", load.duration_s),
@@ -93,6 +102,7 @@ def _load(load: Load) -> Options:
 def _workload(workload: Workload) -> Options:
     images, shares = workload.images, workload.models
     return [
+        *_source(workload.source),
         ("--input-tokens", length_option(workload.input_tokens)),
         ("--output-tokens", length_option(workload.output_tokens)),
         ("--input-sweep", ",".join(str(tokens) for tokens in workload.input_sweep) or None),
@@ -104,6 +114,38 @@ def _workload(workload: Workload) -> Options:
         ("--images", f"{images.count}x{images.width_px}x{images.height_px}" if images != Images() else None),
         ("--models", ",".join(f"{share.name}={_text(share.weight)}" for share in shares) or None),
     ]
+
+
+def _source(source: Source) -> Options:
+    given: Options = []
+    match source:
+        case PromptFile() | ShareGpt():
+            given = [("--workload-file", source.file)]
+        case Prefixes():
+            given = [
+                ("--prefix-groups", source.groups),
+                ("--prefix-tokens", source.prefix_tokens),
+                ("--prefix-zipf", source.zipf),
+            ]
+        case Conversations():
+            given = [
+                ("--workload-file", source.file or None),
+                ("--turns", length_option(source.turns)),
+                ("--think", source.think_s),
+                ("--think-cv", source.think_cv or None),
+                ("--turn-every", source.every_s or None),
+                ("--system-tokens", source.system_tokens or None),
+            ]
+        case Agents():
+            given = [
+                ("--calls", length_option(source.calls)),
+                ("--result-tokens", length_option(source.result_tokens)),
+                ("--tool-time", source.tool_s),
+                ("--system-tokens", source.system_tokens),
+            ]
+        case Trace():
+            given = [("--workload-file", source.file), ("--trace-form", source.form.value)]
+    return [("--workload", source.kind), *given] if source.kind != "synthetic" else []
 
 
 def _accounts(power: Power, account: Account, timeouts: Timeouts) -> Options:

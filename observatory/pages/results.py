@@ -213,7 +213,7 @@ def title(run: Run) -> str:
     model = (run.spec.get("target") or {}).get("model") or run.endpoint.model
     hardware = run.setup.get("hardware") or run.deployment.hardware
     when = run.started_at or run.queued_at
-    return visible(f"{model} on {hardware}, {run.benchmark.name}, {when:%-d %b}")
+    return visible(f"{model} on {hardware}, {run.asks}, {when:%-d %b}")
 
 
 def interval_text(interval: tuple[float, float] | None, unit: str) -> str:

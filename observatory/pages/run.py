@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST
 from observatory.pages import (
     account_charts,
     charts,
+    quality_lists,
     request_rows,
     result_tables,
     run_carbon,
@@ -43,6 +44,7 @@ LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
 LATENCY_LABELS = tuple((key, BY_KEY[key].label) for key in LATENCIES)
 PHASES = {
     "power": "Waiting for the power workers of the machines that serve.",
+    "engine": "Starting the engine.",
     "check": "Checking the endpoint.",
     "calibrate": "Calibrating the load generator.",
     "wait": "Waiting until all load hosts are ready.",
@@ -57,8 +59,12 @@ PHASES = {
 
 @login_required
 def run(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
-    """The page and its twins: the JSON is the summary with the state, the CSV one row a measurement."""
+    """The page and its twins: the JSON is the summary with the state, the CSV one row a measurement. An evaluation has
+    a page of its own.
+    """
     found = _run(pk)
+    if found.kind == Run.Kind.QUALITY and form == "html":
+        return redirect(found.quality)
     results = RunResults(found)
     return answer(
         request,
@@ -113,6 +119,7 @@ def _context(request: Request, results: RunResults) -> dict[str, Any]:
         "highest": results.highest,
         "best_metric": results.best_metric,
         "totals": totals(results.stages),
+        "quality": quality_lists.beside(found),
         "tabs": tabs,
         "tab": tab,
     }
@@ -247,7 +254,8 @@ def raw_file(request: Request, pk: int, name: str) -> FileResponse:
 @require_POST
 def again(request: Request, pk: int) -> HttpResponseRedirect:
     """A new run of the same benchmark, as the benchmark is now."""
-    new = start(request, _run(pk).benchmark)
+    benchmark = _run(pk).benchmark
+    new = start(request, benchmark) if benchmark else None
     return redirect("run", pk=new.pk if new else pk)
 
 

@@ -10,10 +10,10 @@ from django.utils.safestring import SafeString
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint, Site
+from observatory.pages.benchmark_words import asks
 from observatory.pages.listing import Listing, Moment, Number, Price
 from observatory.pages.run_columns import Column, number
 from observatory.pages.templatetags.numbers import (
-    duration,
     metric,
     missing,
     progress_bar,
@@ -35,11 +35,15 @@ class EndpointTable(Listing):
     deployments = Number(accessor="deployment_count")
     probed_at = Moment(verbose_name="Probed")
 
-    def render_url(self, value: str) -> SafeString:
+    def render_url(self, value: str, record: Endpoint) -> SafeString:
+        if record.recipe:
+            return format_html('<span class="muted">{}</span>', "started for each run")
         return format_html("<code>{}</code>", value)
 
     def render_engine(self, record: Endpoint) -> SafeString:
         probe = record.probe or {}
+        if record.recipe:
+            return format_html("{}", record.recipe["engine"])
         if not probe:
             return missing("not probed yet")
         if not probe.get("usable"):
@@ -154,15 +158,6 @@ class OccurrenceTable(Listing):
     def render_outcome(self, record: Occurrence) -> SafeString:
         kind = {"started": "ok", "missed": "note"}.get(record.outcome, "")
         return format_html('<span class="badge {}">{}</span>', kind, record.outcome)
-
-
-def asks(benchmark: Benchmark) -> str:
-    """What a benchmark asks, in one line."""
-    levels = ", ".join(f"{level:g}" for level in benchmark.levels)
-    load = f"concurrency {levels}" if benchmark.arrivals == "closed" else f"{levels} req/s {benchmark.arrivals}"
-    ends = [f"{benchmark.requests} requests"] if benchmark.requests else []
-    ends += [duration(benchmark.duration_s)] if benchmark.duration_s else []
-    return f"{benchmark.input_tokens} → {benchmark.output_tokens} tok, {load}, {' or '.join(ends)} each"
 
 
 class MetricColumn(tables.Column):  # type: ignore[misc]

@@ -1,6 +1,5 @@
 """One execution: claim the run, start the instrument, watch it, and put down how it ended, whatever happens."""
 
-import json
 import logging
 import os
 import shutil
@@ -12,7 +11,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
-from observatory.runs import clocks, dispatch, ingest, merging, plain, shards, spool, states, work
+from observatory.runs import clocks, dispatch, engines, ingest, merging, plain, shards, spool, states, work
 from observatory.runs.crew import Crew
 from observatory.runs.follow import follow
 from observatory.runs.ingest import Ending
@@ -41,7 +40,6 @@ def execute(run_id: int) -> None:
     secret = ""
     try:
         secret = run.endpoint.api_key
-        connection.close()  # nothing needs it until the run has ended
         directory.mkdir(parents=True, mode=0o700)
         if work.moved(run):
             _store(run, work.MOVED, directory, secret, _PATIENCE_S)
@@ -49,6 +47,8 @@ def execute(run_id: int) -> None:
             _measure_and_store(run, directory, secret)
         else:
             _measure_together(run, directory, secret)
+    except (work.Missing, engines.NotMeasuredError) as unable:
+        _store(run, unable.ending, directory, secret, _PATIENCE_S)
     except (OSError, ImproperlyConfigured, clocks.ClockError) as error:
         logger.exception("run %s could not be carried out", run.pk)
         _store(run, _host_fault(error), directory, secret, _PATIENCE_S)
@@ -67,18 +67,20 @@ def execute(run_id: int) -> None:
 
 
 def _measure_and_store(run: Run, directory: Path, secret: str) -> None:
-    spec = directory / "spec.json"
-    spec.write_text(json.dumps(run.spec, allow_nan=False))
-    copier = spool.Copier(run, directory, secret)
-    hosts = PowerHosts(run)
+    copier, hosts = spool.Copier(run, directory, secret), PowerHosts(run)
     if ending := hosts.gather():
         _store(run, ending, directory, secret, _PATIENCE_S)
         return
     renew = hosts.renewing(partial(states.renew, run))
-    with Instrument(spec, directory, secret) as instrument, Watch(instrument, copier, secret, renew) as watch:
-        ending = follow(run, instrument, watch)
-        hosts.close()
-        _store(run, ending, directory, secret, _PATIENCE_S, hosts)
+    with engines.running(run, directory, secret, renew) as engine:
+        spec = work.furnish(run, directory, **engines.aimed(run, engine))
+        connection.close()  # nothing needs it until the run has ended
+        instrument = Instrument(spec, directory, secret, run.kind)
+        with instrument, Watch(instrument, copier, secret, renew) as watch:
+            ending = follow(run, instrument, watch, partial(engines.died, engine))
+            engines.end(engine, directory)
+            hosts.close()
+            _store(run, ending, directory, secret, _PATIENCE_S, hosts)
 
 
 def _measure_together(run: Run, directory: Path, secret: str) -> None:

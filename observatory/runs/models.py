@@ -16,6 +16,10 @@ class Run(models.Model):
     failed: nothing usable was measured. lost: the worker vanished; its partial rows are kept, nothing is sent again.
     """
 
+    class Kind(models.TextChoices):
+        LOAD = "load"
+        QUALITY = "quality"
+
     class Status(models.TextChoices):
         QUEUED = "queued"
         RUNNING = "running"
@@ -30,7 +34,10 @@ class Run(models.Model):
         SCHEDULE = "schedule"
         DEMO = "demo"
 
-    benchmark = models.ForeignKey(Benchmark, on_delete=models.PROTECT, related_name="runs")
+    kind = models.CharField(max_length=20, choices=Kind, default=Kind.LOAD)
+    benchmark = models.ForeignKey(
+        Benchmark, null=True, blank=True, on_delete=models.PROTECT, related_name="runs", help_text="Of a load run"
+    )
     deployment = models.ForeignKey(Deployment, on_delete=models.PROTECT, related_name="runs")
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="runs")
     accelerator_group = models.CharField(max_length=100, blank=True)
@@ -66,6 +73,7 @@ class Run(models.Model):
     requests_file = models.FileField(upload_to="runs", blank=True, max_length=300)
     power_file = models.FileField(upload_to="runs", blank=True, max_length=300)
     server_file = models.FileField(upload_to="runs", blank=True, max_length=300)
+    answers_file = models.FileField(upload_to="runs", blank=True, max_length=300)
     tags = models.JSONField(default=list)
     reserved_usd = models.DecimalField(
         max_digits=24, decimal_places=12, null=True, blank=True, help_text="Most that it may cost at a paid endpoint"
@@ -86,6 +94,9 @@ class Run(models.Model):
                 condition=Q(status="running") & ~Q(accelerator_group=""),
                 name="one_running_run_per_accelerator_group",
             ),
+            models.CheckConstraint(
+                condition=Q(kind="load") ^ Q(benchmark__isnull=True), name="load_runs_have_a_benchmark"
+            ),
             models.UniqueConstraint(
                 fields=("gathering",), condition=Q(gathering=True), name="one_run_gathers_load_hosts_at_a_time"
             ),
@@ -96,6 +107,13 @@ class Run(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("run", args=[self.pk])
+
+    @property
+    def asks(self) -> str:
+        """What is put to the deployment, by name: its benchmark, or the task set of an evaluation."""
+        if self.benchmark is not None:
+            return self.benchmark.name
+        return f"quality: {(self.spec.get('tasks') or {}).get('name', '')}"
 
     @property
     def ended(self) -> bool:

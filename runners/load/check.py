@@ -129,7 +129,7 @@ def check(
     """
     words = Words(0, f"{salt}/check")
     small = words.text("small", _SMALL_WORDS)
-    requests, row = _accepted(asker, requests, small)
+    requests, row = accepted(asker, requests, small)
     if row["outcome"] != Outcome.OK:
         raise Unusable(row["outcome"], explain(row))
     for model in requests.models[1:]:
@@ -156,7 +156,7 @@ def _lengths(
     return fit, "usage" if fit.checked else "unknown", None
 
 
-def _accepted(asker: Asker, requests: Requests, prompt: str) -> tuple[Requests, dict[str, Any]]:
+def accepted(asker: Asker, requests: Requests, prompt: str) -> tuple[Requests, dict[str, Any]]:
     """The first form of the request that is not refused with 400 or 422, and its row; else the full form's refusal."""
     first = asker.ask(requests, prompt)
     if first["http_status"] not in _REFUSED:

@@ -23,6 +23,7 @@ SAME_READ_LIMIT = 0.5
 _MAX_FAILURE_SHARE = 0.05
 _BUSY_LIMIT = 0.9
 _BUSY_MIN_S = 1.0
+_WAITED_LIMIT = 0.05
 _LAG_FLOOR_MS = 10.0
 _LAG_SHARE_OF_TTFT = 0.1
 _ERROR_FLOOR_MS = 2.0
@@ -39,6 +40,8 @@ class Client:
     clock: str = "kernel"
     busy_share: float | None = None
     cpu_s: float | None = None
+    scheduled: str = "usual"
+    waited_share: float | None = None
     read_delay_p99_ms: float | None = None
     replaced_stamps: int = 0
     capped: bool = False
@@ -220,6 +223,12 @@ def _client_reasons(
     long_enough = window is not None and window.seconds >= _BUSY_MIN_S
     if long_enough and client.busy_share is not None and client.busy_share > _BUSY_LIMIT:
         reasons.append(reason("client_busy", f"the load generator was busy {client.busy_share:.0%} of the time"))
+    if long_enough and client.waited_share is not None and client.waited_share > _WAITED_LIMIT:
+        words = (
+            f"other programs of this host kept the load generator waiting for {client.waited_share:.0%} of the time: "
+            "single stamps may be late by that. Free the host, or give the runner CAP_SYS_NICE so that it goes first"
+        )
+        reasons.append(reason("client_waited", words))
     reasons += _calibration_reasons(metrics, client.calibration)
     late, ttft = usual(_own_lag_ms(rows)), metrics.get("ttft_ms")
     if late and ttft and late.ms > max(_LAG_FLOOR_MS, _LAG_SHARE_OF_TTFT * ttft["mean"]):

@@ -33,6 +33,8 @@ _BUILD_AHEAD = 64
 #: How long building may hold up: a report before the start, a send afterwards.
 _FILL_S, _TOP_UP_S = 0.25, 0.005
 _LEAD_NS = 5_000_000
+#: Before a common start, for the collection of garbage.
+_SETTLE_S = 0.5
 _RECENT = 20
 
 
@@ -191,6 +193,7 @@ class Stage:
 
     def run(self, begin_ns: int, on_tick: Callable[[int], None]) -> None:
         """Sends what was prepared from ``begin_ns`` on; at once where that is 0."""
+        sleep(max(0.0, (begin_ns - monotonic_ns()) / 1e9 - _SETTLE_S))
         with _no_collection():
             sleep(max(0.0, (begin_ns - monotonic_ns()) / 1e9))
             cpu_began_s = process_time()
@@ -239,6 +242,8 @@ class Stage:
             clock="kernel" if engine.clock.kernel_stamps else "user",
             busy_share=max(0.0, 1 - engine.asleep_ns / wall_ns),
             cpu_s=self.cpu_s,
+            scheduled=engine.scheduled,
+            waited_share=None if engine.waited_ns is None else engine.waited_ns / wall_ns,
             read_delay_p99_ms=None if delays is None else float(np.percentile(delays, 99)) / 1e6,
             replaced_stamps=engine.clock.replaced,
             capped=isinstance(starts, OpenLoop) and starts.capped,

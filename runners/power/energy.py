@@ -199,11 +199,10 @@ def _out_of_range(rows: pa.Table, start_ns: int, end_ns: int, energy_j: float | 
 
 def _groups(energies: tuple[DeviceEnergy, ...]) -> list[tuple[list[DeviceEnergy], str]]:
     """Devices of one machine, layer and source together, each group with the layer that holds it already ("": none)."""
-    machines: dict[str, dict[tuple[Layer, str], list[DeviceEnergy]]] = {}
+    groups: dict[tuple[Layer, str, str], list[DeviceEnergy]] = {}
     for energy in energies:
-        groups = machines.setdefault(energy.device.host, {})
-        groups.setdefault((energy.device.layer, energy.device.source), []).append(energy)
-    return [pair for groups in machines.values() for pair in zip(groups.values(), holders(list(groups)), strict=True)]
+        groups.setdefault((energy.device.layer, energy.device.source, energy.device.host), []).append(energy)
+    return list(zip(groups.values(), holders(list(groups)), strict=True))
 
 
 def _layer(group: list[DeviceEnergy], held: str) -> dict[str, Any]:
@@ -221,7 +220,7 @@ def _layer(group: list[DeviceEnergy], held: str) -> dict[str, Any]:
         "mark": weakest(device.mark for device in devices),
         "method": _common([energy.method for energy in group], "power_integral"),
         "source": "; ".join(dict.fromkeys(device.reading for device in devices)),
-        "note": "; ".join(dict.fromkeys(_remark(energy) for energy in group)),
+        "note": "; ".join(dict.fromkeys([*_not_added(held, devices[0].layer), *(_remark(energy) for energy in group)])),
         "sampled_by": ", ".join(dict.fromkeys(device.host for device in devices if device.host)),
     }
 
@@ -235,6 +234,12 @@ def _label(devices: list[Device]) -> str:
 
 def _common(values: list[str], otherwise: str) -> str:
     return values[0] if len(set(values)) == 1 else otherwise
+
+
+def _not_added(held: str, layer: Layer) -> list[str]:
+    if held == layer:
+        return [f"Another instrument of the same {layer} counts: this one is not added."]
+    return [f"Inside the power of the {held}: not added to it."] if held else []
 
 
 def _remark(energy: DeviceEnergy) -> str:

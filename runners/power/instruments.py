@@ -17,6 +17,8 @@ GAP_NS = 3_000_000_000
 MAX_WRAP_W = 5_000.0
 #: Steps whose beat is averaged.
 _BEAT = 21
+#: The period that fits the steps best is sought among these parts of the known one.
+_PERIODS = np.linspace(0.95, 1.05, 21)
 #: Readings nearer than this share of an update show when it happened.
 _OVERSAMPLED = 0.75
 
@@ -84,22 +86,30 @@ def counter_energy(
 
 
 def _step_times(t_ns: Int64s, moved: npt.NDArray[np.intp], update_ns: int) -> Int64s:
-    """When the counter stepped: between the last reading before and the first one after.
+    """When the counter stepped: between the last reading before and the first one after, and an update before that one
+    at most, for a step has never been missed by more.
 
     Half way between them, where it is not read more often than it moves. Else its steps share a beat, which the mean
     over the steps around gives more exactly than two readings do.
     """
-    before_ns, after_ns = t_ns[moved - 1], t_ns[moved]
+    after_ns = t_ns[moved]
+    before_ns = np.maximum(t_ns[moved - 1], after_ns - update_ns)
     middle_ns = before_ns + (after_ns - before_ns) // 2
     if len(moved) < _BEAT or np.median(after_ns - before_ns) > _OVERSAMPLED * update_ns:
         return middle_ns
-    beats = np.concatenate(([0.0], np.cumsum(np.rint(np.diff(middle_ns) / update_ns))))
-    slope, origin = np.polyfit(beats, middle_ns - middle_ns[0], 1)
-    off_ns = middle_ns - middle_ns[0] - origin - slope * beats
-    around = np.ones(min(_BEAT, len(moved)))
-    smooth_ns = np.convolve(off_ns, around, "same") / np.convolve(np.ones(len(moved)), around, "same")
-    on_beat = middle_ns + np.rint(smooth_ns - off_ns).astype(np.int64)
-    return np.asarray(np.clip(on_beat, before_ns, after_ns), dtype=np.int64)
+    late_ns = _off_beat(middle_ns - middle_ns[0], update_ns)
+    return np.asarray(np.clip(middle_ns - late_ns, before_ns, after_ns), dtype=np.int64)
+
+
+def _off_beat(t_ns: Int64s, period_ns: int) -> Int64s:
+    """By how much each stamp is late on the beat of those around it, which comes about every ``period_ns``."""
+    found = []
+    for period in period_ns * _PERIODS:
+        turns = np.exp(2j * np.pi * t_ns / period)
+        beat = np.convolve(turns, np.ones(_BEAT), "same")
+        found.append((np.abs(beat).sum(), np.angle(turns * beat.conj()) / (2 * np.pi) * period))
+    _, late_ns = max(found, key=lambda pair: pair[0])
+    return np.asarray(np.rint(late_ns), dtype=np.int64)
 
 
 def counter_rise(

@@ -22,6 +22,7 @@ from typing import IO, Any, Self
 import runners
 from runners.lifeline import die_with
 from runners.load.records import Spool
+from runners.power.boundary import holders
 from runners.power.devices import Note, SourceError
 from runners.power.options import add_power, arguments_of, power_of
 from runners.power.samples import SCHEMA, Row
@@ -236,14 +237,15 @@ class _Account:
         self._sources = sources
         self._path = path
         self._written: dict[str, Any] = {}
-        self._power_mw: dict[str, float | None] = {device.id: None for source in sources for device in source.devices()}
+        self._power_mw: dict[str, float | None] = dict.fromkeys(_counted(sources))
         self._temperature_c: dict[str, float] = {}
 
     def take(self, row: Row) -> None:
         if row.get("temperature_c") is not None:
             self._temperature_c[row["device"]] = row["temperature_c"]
         known = row.get("power_mw")
-        self._power_mw[row["device"]] = row.get("power_instant_mw") if known is None else known
+        if row["device"] in self._power_mw:
+            self._power_mw[row["device"]] = row.get("power_instant_mw") if known is None else known
 
     def report(self, cpu_share: float | None = None) -> None:
         """A parent that does not read loses lines, no more."""
@@ -257,6 +259,13 @@ class _Account:
         said = {"power_w": sum(watts) if whole else None, "temperature_c": hottest_c}
         with contextlib.suppress(OSError):
             os.write(1, json.dumps(said).encode() + b"\n")
+
+
+def _counted(sources: Sequence[Source]) -> list[str]:
+    """Ids of the devices whose power now makes the whole, each watt once."""
+    devices = [device for source in sources if not isinstance(source, Archive) for device in source.devices()]
+    held = holders([(device.layer, device.source, device.host) for device in devices])
+    return [device.id for device, holder in zip(devices, held, strict=True) if not holder]
 
 
 def sample(sources: Sequence[Source], out: Path) -> None:

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
 
 from observatory.api import tokens
 from observatory.api.root import api
+from observatory.benchmarks import files
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Accelerator, Site
 from observatory.schedules.models import Schedule
@@ -35,7 +37,9 @@ def ids() -> dict[str, int]:
     accelerator = Accelerator.objects.create(slug="a", name="A", vendor="V")
     site = Site.objects.create(slug="s", name="S")
     schedule = Schedule.objects.create(benchmark=run.benchmark, cron="0 3 * * *")
+    file = files.keep(SimpleUploadedFile("a.jsonl", b'"Say one."'), "", "prompts", run.started_by)
     return {
+        "workload-files": file.pk,
         "endpoints": run.endpoint_id,
         "deployments": run.deployment_id,
         "benchmarks": run.benchmark_id,
@@ -53,7 +57,7 @@ def bodies(ids: dict[str, int]) -> dict[tuple[str, str], dict[str, Any]]:
         ("PATCH", "endpoints"): {"name": "renamed"},
         ("POST", "deployments"): {"name": "new", "endpoint_id": ids["endpoints"]},
         ("PATCH", "deployments"): {"name": "renamed"},
-        ("POST", "benchmarks"): {"name": "new", "deployment_id": ids["deployments"], "levels": [1], "requests": 5},
+        ("POST", "benchmarks"): {"name": "new", "deployment_id": ids["deployments"], "load": {"requests": 5}},
         ("PATCH", "benchmarks"): {"name": "renamed"},
         ("POST", "runs"): {"benchmark_id": ids["benchmarks"]},
         ("POST", "schedules"): {"benchmark_id": ids["benchmarks"], "cron": "0 4 * * *"},
@@ -66,6 +70,8 @@ def ask(caller: Caller, method: str, path: str, ids: dict[str, int]) -> Any:
     address = path.replace("{key}", str(ids.get(noun, "")))
     if noun == "comparison":
         address += f"?stage={ids['runs']}.0&stage={ids['runs']}.1"
+    if (method, noun) == ("POST", "workload-files"):
+        return caller.upload(address, b'"Say one."', kind="prompts")
     return caller.call(method, f"/{address.lstrip('/')}", bodies(ids).get((method, noun)))
 
 

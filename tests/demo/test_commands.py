@@ -25,9 +25,10 @@ from observatory.demo.supervisor import Claim, SupervisorError, free_port
 from observatory.runs.models import Run
 from observatory.runs.processes import kill_group, spawn
 from observatory.schedules.models import Schedule
+from tests.questions import ask
 from tests.services.site import ROOT, database, wait_for
 
-PARTS = ("valkey", "serve-demo", "gunicorn", "-Q bench", "-Q control", "observatory beat")
+PARTS = ("valkey", "engine llama.cpp", "gunicorn", "-Q bench", "-Q control", "observatory beat")
 
 
 class Home:
@@ -101,7 +102,7 @@ def prepared(home: Home, settings: Any, django_db_blocker: Any) -> Iterator[Home
     with django_db_blocker.unblock(), database(home.url):
         user = site.prepare()
         site.benchmark("http://127.0.0.1:9", user)
-        Benchmark.objects.update(levels=[1, 2], duration_s=None, requests=4, warmup_s=0, output_tokens=8)
+        ask(Benchmark.objects.get(), levels=[1, 2], duration_s=None, requests=4, warmup_s=0, output_tokens=8)
         yield home
 
 

@@ -148,6 +148,17 @@ def test_the_bars_of_a_boundary_hold_its_layers_and_no_others() -> None:
     assert chart.figure["layout"]["barmode"] == "stack"
 
 
+def test_parts_of_the_chassis_are_not_stacked_on_it() -> None:
+    parts = (("accelerator", "host"), ("cpu", "host"), ("host", ""))
+    ledger = {"layers": [layers(layer=kind, label=kind, within=held)["layers"][0] for kind, held in parts]}
+    chart = account_charts.ledger_bars(ledger | {"narrow_j": 90.0, "it_j": 180.0, "full_j": None})
+    assert {trace["name"]: trace["y"] for trace in chart.figure["data"]} == {
+        "accelerator": ["narrow"],
+        "cpu": [],
+        "host": ["IT"],
+    }
+
+
 def test_an_unknown_pue_leaves_no_full_bar() -> None:
     (trace,) = account_charts.ledger_bars(layers()).figure["data"]
     assert trace["y"] == ["IT"]

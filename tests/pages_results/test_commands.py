@@ -7,7 +7,7 @@ import pytest
 from observatory.pages.commands import bench_command
 from runners import bench_cli
 from runners.meters import Dcgm
-from runners.sources import Conversations, Length, Shape
+from runners.sources import Agents, Conversations, Length, Prefixes, PromptFile, Shape, ShareGpt, Trace, TraceForm
 from runners.spec import (
     Account,
     Arrivals,
@@ -51,6 +51,19 @@ PLAIN = RunSpec(target=Target("http://h"), load=Load(requests=1))
         replace(PLAIN, load=Load(Arrivals.POISSON, (0.1 + 0.2, 2), None, 60.5)),
         replace(PLAIN, load=Load(Arrivals.CONSTANT, (1234.0625,), 10, 3600)),
         replace(PLAIN, slo=Slo(ttft_ms=500, tpot_ms=49.5)),
+        replace(PLAIN, load=Load(levels=(1.0, 8.0), requests=60, search=Search(Goal.SATURATION, max_stages=4))),
+        replace(PLAIN, load=Load(requests=60, search=Search(Goal.SLO, 0.9)), slo=Slo(ttft_ms=500)),
+        replace(PLAIN, workload=Workload(source=Conversations(Length(Shape.UNIFORM, low=2, high=4), think_cv=1.0))),
+        replace(PLAIN, workload=Workload(source=Conversations(file="chats.json", system_tokens=9, every_s=0.5))),
+        replace(PLAIN, workload=Workload(source=Agents(3, 64, 0.25, 0))),
+        replace(PLAIN, workload=Workload(source=Prefixes(4, 100, 0.5))),
+        replace(PLAIN, workload=Workload(source=PromptFile("my prompts.jsonl"))),
+        replace(PLAIN, workload=Workload(source=ShareGpt("chats.json"))),
+        replace(
+            PLAIN,
+            workload=Workload(source=Trace("t.csv", TraceForm.AZURE)),
+            load=Load(Arrivals.REPLAY, (1.0, 2.5), requests=None),
+        ),
         replace(PLAIN, workload=Workload(4096, 1, 7, ignore_eos=False, tokenizer="/a b/tokenizer.json")),
         replace(PLAIN, workload=Workload(stream=False, choices=3, images=Images(2, 64, 32))),
         replace(PLAIN, workload=Workload(models=(ModelShare("org/base", 3), ModelShare("a=b", 0.5)))),
@@ -96,8 +109,8 @@ def test_the_salt_is_not_repeated() -> None:
     [
         replace(PLAIN, workload=Workload(temperature=0.7)),
         replace(PLAIN, load=Load(requests=1, drain_s=5)),
-        replace(PLAIN, load=Load(levels=(1.0, 8.0), requests=60, search=Search(Goal.SATURATION))),
-        replace(PLAIN, workload=Workload(source=Conversations())),
+        replace(PLAIN, load=Load(levels=(1.0, 8.0), requests=60, search=Search(Goal.SATURATION, tolerance=0.2))),
+        replace(PLAIN, workload=Workload(source=Trace("t.jsonl", TraceForm.MOONCAKE, block_tokens=16))),
         replace(PLAIN, workload=Workload(models=(ModelShare("a,b"),))),
         replace(PLAIN, target=Target("http://h", extra_body={"a=b": 1})),
     ],

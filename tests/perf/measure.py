@@ -14,10 +14,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pyarrow.parquet as pq
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -39,7 +42,9 @@ CASES = (
     Case("c", 512, 2048, 256, 50, 10),
     Case("d", 1024, 2048, 256, 50, 10),
 )
-OPEN_LOOP = ((200, 10), (2000, 5))
+OPEN_LOOP = ((200, 20), (2000, 10))
+MEMORY = (Case("10k", 64, 10_000, 4, 10, 2), Case("100k", 64, 100_000, 4, 10, 2))
+SPLIT = Case("split", 512, 2048, 256, 50, 10)
 
 
 def build(folder: Path) -> None:
@@ -82,12 +87,23 @@ def run_lower_bound(folder: Path, case: Case, port: int) -> dict[str, Any]:
     return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout))
 
 
-def run_engine(folder: Path, case: Case, port: int, *load: str) -> dict[str, Any]:
+@contextlib.contextmanager
+def busy_neighbour(core: int) -> Iterator[None]:
+    """Something else that computes on the tool's core without a pause."""
+    process = subprocess.Popen([*pinned(core), sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait(20)
+
+
+def run_engine(folder: Path, case: Case, port: int, *load: str, cores: list[str] | None = None) -> dict[str, Any]:
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
     load = load or ("--concurrency", str(case.streams), "--requests", str(case.requests))
     command = [
-        *pinned(0),
+        *(pinned(0) if cores is None else cores),
         sys.executable,
         "-m",
         "runners",
@@ -108,10 +124,12 @@ def run_engine(folder: Path, case: Case, port: int, *load: str) -> dict[str, Any
         str(case.tokens),
         *load,
     ]
+    began_ns = time.monotonic_ns()
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     _, _, usage = os.wait4(process.pid, 0)
     summary = json.loads((out / "summary.json").read_text())
     stage = summary["stages"][0]
+    sent_ns = sorted(pq.read_table(out / "requests.parquet")["sent_ns"].drop_null().to_pylist())
     metrics = stage["metrics"]
     return {
         "tokens": stage["ok"] * case.tokens,
@@ -119,11 +137,12 @@ def run_engine(folder: Path, case: Case, port: int, *load: str) -> dict[str, Any
         "ttft_p99_ms": _p99(metrics["ttft_ms"]),
         "gap_p99_ms": _p99(metrics["event_gap_ms"]),
         "lag_p99_ms": _p99(metrics["lag_ms"]),
-        "request_per_s": metrics["request_per_s"]["mean"],
+        "sent_per_s": (len(sent_ns) - 1) / (sent_ns[-1] - sent_ns[0]) * 1e9,
         "ok": stage["ok"],
         "rss_mb": usage.ru_maxrss / 1024,
         "busy_share": stage["client"]["busy_share"],
         "verdict": stage["verdict"],
+        "start_s": (sent_ns[0] - began_ns) / 1e9,
         "stage": stage,
     }
 
@@ -132,13 +151,16 @@ def _p99(metric: dict[str, Any]) -> float:
     return float(metric["p99"] if metric["p99"] is not None else metric["max"])
 
 
-def closed_loop_rows(folder: Path, cases: tuple[Case, ...]) -> None:
+def closed_loop_rows(folder: Path, cases: tuple[Case, ...], *, neighbour: bool = False) -> None:
     head = "case tool         CPU us/token  ratio  TTFT p99  error  gap p99  error  server late p99  RSS MB"
-    print(head, "-" * len(head), sep="\n", flush=True)
+    print("with a busy neighbour on the tool's core:" if neighbour else head, "-" * len(head), sep="\n", flush=True)
     for case in cases:
         floor = 0.0
         for tool, run in (("lower bound", run_lower_bound), ("engine", run_engine)):
-            with timing_server(folder, case) as (port, truth_path):
+            with contextlib.ExitStack() as stack:
+                port, truth_path = stack.enter_context(timing_server(folder, case))
+                if neighbour:
+                    stack.enter_context(busy_neighbour(0))
                 result = run(folder, case, port)
             truth = json.loads(truth_path.read_text())
             us = result["cpu_s"] * 1e6 / result["tokens"]
@@ -153,13 +175,34 @@ def closed_loop_rows(folder: Path, cases: tuple[Case, ...]) -> None:
 
 
 def open_loop_rows(folder: Path) -> None:
-    print("\nopen loop: asked req/s  planned  ok  lag p99 ms  verdict", flush=True)
+    print("\nopen loop: asked req/s  planned  ok  achieved  lag p99 ms  verdict", flush=True)
     for rate, seconds in OPEN_LOOP:
         case = Case(f"{rate}/s", rate, rate * seconds, 8, 20, 5)
         with timing_server(folder, case) as (port, _):
             result = run_engine(folder, case, port, *_open_loop(rate, seconds))
         counts = f"{result['stage']['planned']:8} {result['ok']:4}"
-        print(f"{rate:22} {counts} {result['lag_p99_ms']:11.3f}  {result['verdict']}", flush=True)
+        achieved = result["sent_per_s"] / rate
+        print(f"{rate:22} {counts} {achieved:8.2%} {result['lag_p99_ms']:11.3f}  {result['verdict']}", flush=True)
+
+
+def memory_rows(folder: Path) -> None:
+    print("\nrequests  RSS MB at most  first request sent after s", flush=True)
+    for case in MEMORY:
+        with timing_server(folder, case) as (port, _):
+            result = run_engine(
+                folder, case, port, "--concurrency", "64", "--requests", str(case.requests), "--calibrate", "0"
+            )
+        print(f"{case.requests:8} {result['rss_mb']:15.0f} {result['start_s']:27.2f}", flush=True)
+
+
+def split_rows(folder: Path) -> None:
+    """What sharing a load costs: with no overhead the cores that it takes add up."""
+    print("\nprocesses  CPU us/token  (two cores shared with the server)", flush=True)
+    for processes in (1, 2):
+        with timing_server(folder, SPLIT) as (port, _):
+            load = "--concurrency", "512", "--requests", "2048", "--processes", str(processes)
+            result = run_engine(folder, SPLIT, port, *load, cores=[])
+        print(f"{processes:9} {result['cpu_s'] * 1e6 / result['tokens']:13.2f}", flush=True)
 
 
 def _open_loop(rate: int, seconds: int) -> tuple[str, ...]:
@@ -169,14 +212,19 @@ def _open_loop(rate: int, seconds: int) -> tuple[str, ...]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", default="abcd", help="which closed-loop cases (default abcd)")
-    parser.add_argument("--no-open-loop", action="store_true")
+    parser.add_argument("--brief", action="store_true", help="the closed-loop cases alone")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         build(folder)
         closed_loop_rows(folder, tuple(case for case in CASES if case.name in args.cases))
-        if not args.no_open_loop:
-            open_loop_rows(folder)
+        if args.brief:
+            return
+        closed_loop_rows(folder, tuple(case for case in CASES if case.name in args.cases and case.name in "ac"),
+                         neighbour=True)  # fmt: skip
+        open_loop_rows(folder)
+        memory_rows(folder)
+        split_rows(folder)
 
 
 if __name__ == "__main__":

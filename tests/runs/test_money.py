@@ -16,6 +16,7 @@ from observatory.runs import money, spec, states
 from observatory.runs.models import Run
 from runners.load.records import SCHEMA
 from runners.spec import RunSpec, SpecError
+from tests.questions import asking
 from tests.services.fixtures import both_databases
 
 pytestmark = both_databases
@@ -29,13 +30,16 @@ def paid(benchmark: Make, settings: Any) -> Make:
     settings.MONEY_RUN_USD, settings.MONEY_MONTH_USD, settings.MONEY_CONFIRM_USD = 10, 100, 1
 
     def make(usd_in: str = "1", usd_out: str = "2", **changes: Any) -> Benchmark:
-        made = benchmark(name=f"paid {next(_count)}")
-        made.input_tokens, made.output_tokens, made.levels = 100, 50, [1]
+        made = benchmark(name=f"paid-{next(_count)}")
+        asking(made, input_tokens=100, output_tokens=50, levels=[1])
         endpoint = made.deployment.endpoint
         endpoint.billing = "tokens"
         endpoint.input_usd_per_mtok, endpoint.output_usd_per_mtok = Decimal(usd_in), Decimal(usd_out)
         for name, value in changes.items():
-            setattr(made if hasattr(made, name) else endpoint, name, value)
+            if hasattr(endpoint, name):
+                setattr(endpoint, name, value)
+            else:
+                asking(made, **{name: value})
         endpoint.save()
         made.save()
         return made

@@ -52,7 +52,7 @@ def test_two_runs_of_one_benchmark_ask_the_same_with_different_salts(benchmark: 
 
 def test_a_benchmark_that_cannot_be_run_is_refused_with_the_field_to_change(benchmark: Make) -> None:
     asked = benchmark()
-    asked.levels = [1.5]
+    asked.load["levels"] = [1.5]
     with pytest.raises(SpecError, match=r"load\.levels"):
         states.queue(asked, Run.Trigger.PAGE)
     assert not Run.objects.exists()

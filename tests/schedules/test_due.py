@@ -143,7 +143,7 @@ def test_a_run_that_has_not_ended_skips_the_next_due_time_with_the_reason(schedu
 
 def test_a_benchmark_that_cannot_be_run_any_more_is_skipped_with_its_error(schedule: Callable[..., Schedule]) -> None:
     made = schedule()
-    Benchmark.objects.update(levels=[])
+    Benchmark.objects.update(load={"levels": []})
     assert due.start_due(utc("2026-06-01T12:10")) == []
     assert "load.levels" in made.occurrences.get(outcome="skipped").reason
 

@@ -92,6 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--spec", type=Path)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--files", type=Path)
     parser.add_argument("--progress")
     options = parser.parse_args()
     spec = json.loads(options.spec.read_text())

@@ -87,7 +87,7 @@ class PrometheusSource:
                 f"prometheus: several series of {self._meter.query} have the same {', '.join(_IDS)}: they cannot be "
                 "told apart. Add them up by one of these, as in sum by (UUID) (...), or max by (UUID) for MIG repeats"
             )
-        self.notes = [note for note in self.notes if note.code != "prometheus_gaps"]
+        self.notes = []
         self._devices, rows = [], []
         for one in found:
             self._check(one)
@@ -122,11 +122,16 @@ class PrometheusSource:
         if answer.status != 200 or not isinstance(told, dict):
             self._pages.get(self._pages.under(f"/api/v1/query_range?{arguments}"))  # its words for what is wrong
             raise WebError(f"{self._pages.url} is not a Prometheus server: it does not answer in its form.")
-        data = told.get("data") or {}
+        data = told.get("data")
+        if not isinstance(data, dict):
+            raise WebError(f"{self._pages.url} is not a Prometheus server: it does not answer in its form.")
         if data.get("resultType") != "matrix":
             raise SourceError(f"prometheus: {query} gives a {data.get('resultType')}: ask for a series over time")
         for result in data.get("result") or []:
-            yield result.get("metric") or {}, list(_points(result.get("values") or []))
+            try:
+                yield result.get("metric") or {}, list(_points(result.get("values") or []))
+            except (AttributeError, TypeError, ValueError):
+                raise WebError(f"{self._pages.url} gives points that are no numbers: {str(result)[:80]}.") from None
 
     def _no_data(self, start_s: float, end_s: float) -> str:
         span = f"{_clock(start_s)} to {_clock(end_s)} UTC"

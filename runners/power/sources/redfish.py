@@ -19,7 +19,6 @@ from runners.power.samples import Row
 from runners.power.web import Pages, WebError, secret
 
 _ROOT = "/redfish/v1"
-_PERIOD_S = 1.0
 _GAIN_ERROR = 0.05
 #: What the whole chassis is called among the entries of the older resource.
 _WHOLE = (None, "Chassis", "Intake", "SystemBoard")
@@ -33,10 +32,10 @@ class _Chassis:
 
 class RedfishSource:
     name = "redfish"
-    period_ms = 1e3 * _PERIOD_S
 
     def __init__(self, meter: Redfish) -> None:
         self.notes: list[Note] = []
+        self.period_ms = min(1e3, 1e3 * meter.update_s)
         self._meter = meter
         self._pages = Pages(meter)
         self._session = ""
@@ -49,7 +48,7 @@ class RedfishSource:
             first = self._poll()
         except WebError as error:
             self._note_once("redfish_unreadable", f"redfish: {error}")
-        self._poller = Poller(self._poll, _PERIOD_S, first)
+        self._poller = Poller(self._poll, meter.update_s, first)
 
     def devices(self) -> list[Device]:
         return [chassis.device for chassis in self._chassis]
@@ -74,7 +73,7 @@ class RedfishSource:
             names = f"{self._meter.user_env} and {self._meter.password_env}"
             raise WebError(f"{self._pages.url} opens no session ({answer.status}): check what {names} hold.")
         self._pages.token = token
-        place = answer.headers.get(b"location", b"").decode("latin-1") or str((answer.json or {}).get("@odata.id", ""))
+        place = answer.headers.get(b"location", b"").decode("latin-1") or _link(answer.json)
         self._session = place.removeprefix(self._pages.url)
 
     def _find(self) -> list[_Chassis]:
@@ -82,7 +81,7 @@ class RedfishSource:
         found: dict[str, tuple[Any, Callable[[], float | None], str]] = {}
         for path in self._members(f"{_ROOT}/Chassis"):
             chassis = self._pages.json(path)
-            if self._meter.chassis and chassis.get("Id") != self._meter.chassis:
+            if self._meter.chassis and _get(chassis, "Id") != self._meter.chassis:
                 continue
             reading = self._reading(chassis)
             if reading is not None:
@@ -95,24 +94,23 @@ class RedfishSource:
             self._note_once("redfish_no_power", text)
         outer = {path: made for path, made in found.items() if not self._lies_within(made[0], set(found))}
         if len(outer) < len(found):
-            inner = ", ".join(str(found[path][0].get("Id")) for path in found if path not in outer)
+            inner = ", ".join(str(_get(found[path][0], "Id")) for path in found if path not in outer)
             self._note_once("redfish_inner", f"Chassis inside another that is read, not added to it: {inner}.")
         return [_Chassis(self._device(*made[::2]), made[1]) for made in outer.values()]
 
     def _members(self, path: str) -> Iterator[str]:
-        for member in self._pages.json(path).get("Members") or []:
-            if isinstance(member, dict) and isinstance(member.get("@odata.id"), str):
-                yield member["@odata.id"]
+        members = _get(self._pages.json(path), "Members")
+        yield from (link for member in (members if isinstance(members, list) else []) if (link := _link(member)))
 
     def _lies_within(self, chassis: Any, read: set[str]) -> bool:
-        return _link((chassis.get("Links") or {}).get("ContainedBy")).rstrip("/") in read
+        return _link(_get(chassis, "Links", "ContainedBy")).rstrip("/") in read
 
     def _reading(self, chassis: Any) -> tuple[Callable[[], float | None], str] | None:
         """How this chassis tells its power, and the words for it; None when it does not."""
         ways = (
-            (_link(chassis.get("EnvironmentMetrics")), self._environment_w, "EnvironmentMetrics PowerWatts"),
-            (_link(chassis.get("PowerSubsystem")), self._supplies_w, "PowerSubsystem input of its supplies"),
-            (_link(chassis.get("Power")), self._control_w, "Power PowerConsumedWatts"),
+            (_link(_get(chassis, "EnvironmentMetrics")), self._environment_w, "EnvironmentMetrics PowerWatts"),
+            (_link(_get(chassis, "PowerSubsystem")), self._supplies_w, "PowerSubsystem input of its supplies"),
+            (_link(_get(chassis, "Power")), self._control_w, "Power PowerConsumedWatts"),
         )
         for path, watts, words in ways:
             if path and self._quietly(watts, path) is not None:
@@ -127,29 +125,30 @@ class RedfishSource:
             return None
 
     def _environment_w(self, path: str) -> float | None:
-        return _watts((self._pages.json(path).get("PowerWatts") or {}).get("Reading"))
+        return _watts(_get(self._pages.json(path), "PowerWatts", "Reading"))
 
     def _supplies_w(self, path: str) -> float | None:
         """Input of all supplies; None when one of those that are there tells none."""
         total: float | None = None
-        for member in self._members(_link(self._pages.json(path).get("PowerSupplies")) or f"{path}/PowerSupplies"):
-            metrics = _link(self._pages.json(member).get("Metrics"))
-            one = _watts((self._pages.json(metrics).get("InputPowerWatts") or {}).get("Reading")) if metrics else None
+        for member in self._members(_link(_get(self._pages.json(path), "PowerSupplies")) or f"{path}/PowerSupplies"):
+            metrics = _link(_get(self._pages.json(member), "Metrics"))
+            one = _watts(_get(self._pages.json(metrics), "InputPowerWatts", "Reading")) if metrics else None
             if one is None:
                 return None
             total = (total or 0.0) + one
         return total
 
     def _control_w(self, path: str) -> float | None:
-        entries = [entry for entry in self._pages.json(path).get("PowerControl") or [] if isinstance(entry, dict)]
-        whole = [entry for entry in entries if entry.get("PhysicalContext") in _WHOLE]
-        return _watts(whole[0].get("PowerConsumedWatts")) if whole else None
+        entries = _get(self._pages.json(path), "PowerControl")
+        whole = [entry for entry in entries or [] if _get(entry, "PhysicalContext") in _WHOLE]
+        return _watts(_get(whole[0], "PowerConsumedWatts")) if whole else None
 
     def _device(self, chassis: Any, words: str) -> Device:
-        name = " ".join(str(part) for part in (chassis.get("Manufacturer"), chassis.get("Model")) if part)
+        key = _get(chassis, "Id")
+        name = " ".join(str(part) for part in (_get(chassis, "Manufacturer"), _get(chassis, "Model")) if part)
         return Device(
-            id=f"redfish-{self._pages.url}/{chassis.get('Id')}",
-            name=name or f"Chassis {chassis.get('Id')}",
+            id=f"redfish-{self._pages.url}/{key}",
+            name=name or f"Chassis {key}",
             layer=Layer.HOST,
             source="redfish",
             mark=Mark.MEASURED,
@@ -182,8 +181,15 @@ class RedfishSource:
             self.notes.append(Note(code, text))
 
 
+def _get(data: Any, *names: str) -> Any:
+    """None where the way ends early: controllers leave out what they do not know, and put null."""
+    for name in names:
+        data = data.get(name) if isinstance(data, dict) else None
+    return data
+
+
 def _link(resource: Any) -> str:
-    found = resource.get("@odata.id") if isinstance(resource, dict) else None
+    found = _get(resource, "@odata.id")
     return found if isinstance(found, str) else ""
 
 

@@ -73,10 +73,12 @@ class SmiLogSource:
         self.notes: list[Note] = []
         self._meter, self._offset_ns = meter, offset_ns
         self._log: _Log | None = None
+        self._tried = False
 
     def devices(self) -> list[Device]:
-        """Those of the file as it is now."""
-        if self._log is None:
+        """Those of the file as it was when it was last read; now at first."""
+        if not self._tried:
+            self._tried = True
             try:
                 self._load()
             except SourceError as error:
@@ -91,6 +93,7 @@ class SmiLogSource:
         """Nothing is held open."""
 
     def between(self, start_ns: int, end_ns: int) -> list[Row]:
+        self._tried = True
         log = self._load()
         rows = [row for of_device in log.rows.values() for row in of_device if start_ns <= row["t_ns"] <= end_ns]
         if not rows:
@@ -108,8 +111,8 @@ class SmiLogSource:
                 self._log = _parse(self._meter, csv.reader(file, skipinitialspace=True), self._offset_ns)
         except (OSError, UnicodeDecodeError) as error:
             raise SourceError(f"csv: {self._meter.file} cannot be read: {error}") from None
-        if self._log.cut_off:
-            self.notes = [Note("csv_cut_off", f"The last line of {self._meter.file} is not whole: it is left out.")]
+        text = f"The last line of {self._meter.file} is not whole: it is left out."
+        self.notes = [Note("csv_cut_off", text)] if self._log.cut_off else []
         return self._log
 
     def _device(self, key: str) -> Device:

@@ -58,6 +58,7 @@ def test_the_chassis_stands_for_its_parts_and_the_accelerator_is_shown_within(le
     )
     assert within(ledger) == {"accelerator": "host", "cpu": "host", "host": ""}
     assert (ledger["boundary"], ledger["mark"]) == ("host", "measured")
+    assert ledger["layers"][0]["note"].startswith("Inside the power of the host: not added to it.")
 
 
 def test_overhead_is_reckoned_on_the_chassis_alone(ledger_of):
@@ -78,6 +79,7 @@ def test_a_second_meter_of_the_same_machine_is_shown_and_not_added(ledger_of):
     ledger, mean_w = ledger_of(GPU, CHASSIS, ("plug", Layer.HOST, "meter", 1040.0, Mark.MEASURED))
     assert (ledger["it_j"], mean_w) == (pytest.approx(10_000), pytest.approx(1000))
     assert [layer["within"] for layer in ledger["layers"]] == ["host", "", "host"]
+    assert "Another instrument of the same host counts" in ledger["layers"][2]["note"]
 
 
 def test_two_instruments_of_one_cpu_count_once(ledger_of):
@@ -91,4 +93,10 @@ def test_accelerators_of_several_instruments_add_up(ledger_of):
 
 
 def test_without_a_chassis_nothing_lies_within_anything():
-    assert holders([(Layer.ACCELERATOR, "nvml"), (Layer.CPU, "rapl"), (Layer.DRAM, "rapl")]) == ["", "", ""]
+    lines = [(Layer.ACCELERATOR, "nvml", ""), (Layer.CPU, "rapl", ""), (Layer.DRAM, "rapl", "")]
+    assert holders(lines) == ["", "", ""]
+
+
+def test_a_chassis_holds_what_is_in_it_and_nothing_of_another_machine():
+    lines = [(Layer.ACCELERATOR, "dcgm", "a"), (Layer.ACCELERATOR, "dcgm", "b"), (Layer.HOST, "redfish", "a")]
+    assert holders(lines) == ["host", "", ""]

@@ -204,7 +204,9 @@ def test_a_slow_page_holds_up_no_other_instrument(tmp_path):
         return shelly(asked)
 
     with serving(slow) as server:
-        power = Power("estimate", cpu_idle_w=100, cpu_max_w=300, meters=(JsonMeter(server.url, pointer="/apower"),))
+        power = Power(
+            "estimate", cpu_idle_w=100, cpu_max_w=300, meters=(JsonMeter(server.url, pointer="/apower", update_s=0.2),)
+        )
         sampler = Sampler.start(power, tmp_path)
         time.sleep(3)
         sampler.stop()
@@ -218,6 +220,17 @@ def test_an_archive_without_data_is_a_note_and_not_the_end(tmp_path):
     sampler.stop()
     assert samples(tmp_path).num_rows > 0
     assert "csv_no_data" in [note["code"] for note in sampler.describe()["notes"]]
+
+
+def test_the_latest_watts_of_a_whole_machine_stand_for_its_parts(tmp_path):
+    with serving(shelly) as server:
+        power = Power(
+            "estimate", cpu_idle_w=100, cpu_max_w=100, meters=(JsonMeter(server.url, pointer="/apower", update_s=0.2),)
+        )
+        sampler = Sampler.start(power, tmp_path)
+        assert wait_until(lambda: sampler.latest_power_w() is not None)
+        assert sampler.latest_power_w() == WATTS
+        sampler.stop()
 
 
 def test_the_pace_can_be_slowed_and_restored(tmp_path):

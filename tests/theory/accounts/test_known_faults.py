@@ -7,15 +7,17 @@ Where each case of the field's issue trackers is tested:
     likwid 646       sampling slower than a wrap    tests/runners/power/sources/test_rapl.py (too slow)
     kepler 53        unsigned decrease              here, tests/runners/power/test_instruments.py
     pynvml 18        two reads in a millisecond     here, tests/runners/power/test_energy.py
-    amdsmi 115       accumulator backwards          here
+    amdsmi 115       accumulator backwards          here, tests/runners/power/sources/test_amd.py
     rocm_smi 180     counter stands still           here, tests/runners/power/test_instruments.py
-    zeus 113         impossible power               here, tests/runners/power/test_energy.py
+    zeus 113         impossible power               here, tests/runners/power/test_energy.py, sources/test_amd.py
     aiperf 1350      no energy on a P100            tests/runners/power/sources/test_nvml.py (without a counter)
     zeus 45          mean taken for instant         tests/runners/power/sources/test_nvml.py (two named series)
     codecarbon 117   a burst extrapolated           tests/runners/power/test_instruments.py (short burst)
     codecarbon 567   all cards billed               tests/runners/power/sources/test_nvml.py (visible GPU of eight)
     zeus 109         MIG names                      tests/runners/power/sources/test_nvml_visible.py
-    dcgm 257         board power per MIG instance   tests/runners/power/test_attribution.py (seven instances)
+    netdata 15755    renamed power field            tests/runners/power/sources/test_archives.py (driver 535)
+    dcgm 257         board power per MIG instance   tests/runners/power/test_attribution.py, sources/test_exporters.py
+    srt-slurm 481    one rail for the socket        tests/runners/power/sources/test_sysfs.py, test_exporters.py
     aiconfigurator   CUDA order                     tests/runners/power/sources/test_nvml.py (PCI bus)
     cortex 166       mean of cards                  tests/runners/power/test_recording.py (four GPUs)
     codecarbon 936   several processes              tests/runners/power/test_attribution.py (by their time)
@@ -25,8 +27,7 @@ Where each case of the field's issue trackers is tested:
     kepler 2465      idle handed out or lost        tests/runners/power/test_energy.py (add up to the node)
     all others of units, boundaries, price, cost    here
 
-Still with the instruments that are to come: netdata 15755 (renamed XML field), dcgm-exporter 464 (observer effect) and
-srt-slurm 481 (one rail for the socket).
+Still to come: dcgm-exporter 464 (observer effect).
 """
 
 from decimal import Decimal

@@ -255,3 +255,12 @@ def test_logs_written_one_after_the_other_repeat_their_header(tmp_path):
 def test_a_file_that_is_not_there_is_a_note(tmp_path):
     source = SmiLogSource(SmiLog(str(tmp_path / "none"), "UTC"), OFFSET_NS)
     assert (source.devices(), codes(source)) == ([], ["csv_unreadable"])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, {"resultType": "matrix", "result": [{"values": [[1, "x"]]}]}, {"resultType": "matrix", "result": [3]}],
+)
+def test_an_answer_in_another_form_is_refused(data):
+    with pytest.raises(SourceError, match="prometheus: http"):
+        asked(lambda _: (200, {}, {"status": "success", "data": data}))

@@ -98,7 +98,7 @@ def opened(folder: Path, stack: ExitStack) -> dict:
         "estimate": EstimateSource(WATTS, WATTS),
         "dcgm": DcgmSource(Dcgm(url(instruments.dcgm_page) + "/metrics")),
         "amd-exporter": AmdExporterSource(AmdExporter(url(instruments.amd_page) + "/metrics")),
-        "redfish": RedfishSource(Redfish(url(instruments.redfish()))),
+        "redfish": RedfishSource(Redfish(url(instruments.redfish()), update_s=0.5)),
         "meter": MeterSource(JsonMeter(url(instruments.shelly), pointer="/apower")),
         "gpu-model": GpuModelSource(GpuModel(tdp_w=400, idle_w=100), drm=drm.root),
         "prometheus": PrometheusSource(

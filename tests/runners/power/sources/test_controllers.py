@@ -88,7 +88,7 @@ def test_a_chassis_inside_another_is_not_added_to_it():
         assert watts(RedfishSource(Redfish(server.url, chassis="GPU_1"))) == [700]
 
 
-@pytest.mark.parametrize("reading", [None, 0, "420", True])
+@pytest.mark.parametrize("reading", [None, 0, "420", True, [1]])
 def test_what_is_no_reading_is_no_zero(reading):
     script = pages(
         **{
@@ -234,3 +234,13 @@ def test_an_answer_without_the_number_is_a_note_that_says_what_is_there(reply, w
 
 def test_a_pointer_to_nothing_is_the_whole():
     assert resolve({"a": 1}, "") == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "answer", [[], {"Members": 3}, {"Members": [1, {"@odata.id": "/redfish/v1/Chassis"}]}, "<html>"]
+)
+def test_an_answer_in_another_form_is_a_note(answer):
+    with serving(lambda _: (200, {}, answer)) as server:
+        source = RedfishSource(Redfish(server.url))
+    assert source.devices() == []
+    assert source.notes[0].code in ("redfish_no_power", "redfish_unreadable")
