@@ -24,6 +24,7 @@ from observatory.runs.watch import Renew
 from runners.energies import with_power
 from runners.load.judgement import reason
 from runners.power.placement import summed
+from runners.power.sampler import STOP_TIMEOUT_S
 from runners.power.samples import SCHEMA
 from runners.results import write_results
 
@@ -31,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 _LOOK_S = 0.3
 _RENEW_S = 1.0
-#: Between stop and the samples in storage: half a mean of the sensor, and the writing.
-_PUT_DOWN_S = 30.0
+#: Between stop and the samples in storage.
+_PUT_DOWN_S = STOP_TIMEOUT_S + 30.0
 #: Clocks that may differ by more say nothing about a window.
 _MOST_BOUND_NS = 1_000_000_000
 

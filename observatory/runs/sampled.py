@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from django.db import InterfaceError, OperationalError, connection
 
 from observatory.runs import clocks, ingest, patience, samplings, spool, work
 from observatory.runs.models import Sampling
-from runners.power.sampler import Sampler
+from runners.power.sampler import STOP_TIMEOUT_S, Sampler
 from runners.spec import RunSpec
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,8 @@ def _sample(sampling: Sampling, directory: Path) -> None:
     try:
         samplings.ready(sampling, clocks.compare())
         _until_told(sampling, sampler)
+        with suppress(OperationalError, InterfaceError):
+            samplings.settle(sampling, STOP_TIMEOUT_S)
     finally:
         sampler.stop()
     _put_down(sampling, sampler, directory)

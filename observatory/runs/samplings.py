@@ -59,6 +59,11 @@ def renew(sampling: Sampling, power_w: float | None) -> bool:
     return bool(held.update(lease_expires_at=_lease(), power_w=power_w)) and driven.exists()
 
 
+def settle(sampling: Sampling, seconds: float) -> None:
+    """It reads on for a while so that the end of the run is bracketed, and cannot renew meanwhile."""
+    _held(sampling).update(lease_expires_at=Now() + timedelta(seconds=settings.RUN_LEASE_S + seconds))
+
+
 def end(sampling: Sampling, **results: Any) -> bool:
     """False when it was no longer the caller's, or its run has ended: nobody will look at what was sampled."""
     running = Run.objects.filter(pk=sampling.run_id, epoch=sampling.epoch, status=Run.Status.RUNNING)

@@ -36,7 +36,8 @@ DESCRIPTION_NAME = "power.json"
 _READY_TIMEOUT_S = 60.0  # NVML takes seconds on hosts of many GPUs without persistence mode
 _FRESH_S = 5.0
 _MOST_SETTLE_S = 40.0
-_STOP_TIMEOUT_S = _MOST_SETTLE_S + 20.0  # archives are asked in it
+#: At most so long takes ``stop``: archives are asked in it.
+STOP_TIMEOUT_S = _MOST_SETTLE_S + 20.0
 _NS = 1_000_000_000
 
 
@@ -125,7 +126,7 @@ class Sampler:
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         try:
-            status = self._process.wait(_STOP_TIMEOUT_S)
+            status = self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             status = self._process.wait()
