@@ -47,6 +47,7 @@ INSTALLED_APPS = [
     "observatory.catalog",
     "observatory.benchmarks",
     "observatory.runs",
+    "observatory.studies",
     "observatory.quality",
     "observatory.schedules",
     "observatory.api",

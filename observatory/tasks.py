@@ -8,6 +8,7 @@ from django.db import connection
 from observatory.quality import evaluations
 from observatory.runs import dispatch, joined, launch, sampled
 from observatory.schedules import due
+from observatory.studies import trials
 
 logger = logging.getLogger(__name__)
 
@@ -15,6 +16,7 @@ logger = logging.getLogger(__name__)
 @shared_task
 def run_benchmark(run_id: int) -> None:
     launch.execute(run_id)
+    trials.run_ended(run_id)
     evaluations.take_in()
 
 
@@ -30,10 +32,10 @@ def sample_power(sampling_id: int) -> None:
 
 @shared_task
 def tick() -> None:
-    """Every few seconds: what was lost is found, what waits is woken, what is due is started, what evaluations found is
-    taken in; each whatever becomes of the others.
+    """Every few seconds: what was lost is found, studies go on, what waits is woken, what is due is started, what
+    evaluations found is taken in; each whatever becomes of the others.
     """
-    for part in (dispatch.reap, dispatch.sweep, due.start_due, evaluations.take_in):
+    for part in (dispatch.reap, trials.advance_all, dispatch.sweep, due.start_due, evaluations.take_in):
         try:
             part()
         except Exception:

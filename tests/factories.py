@@ -23,6 +23,9 @@ from observatory.quality.models import QualityResult
 from observatory.runs.ingest import store_stages
 from observatory.runs.models import Run
 from observatory.runs.spec import fingerprint, setup
+from observatory.studies import design, trials
+from observatory.studies.design import ArmPlan
+from observatory.studies.models import Study, Trial
 from runners.load.dialects.base import Token
 from runners.load.records import SCHEMA
 from runners.load.summary import summarise
@@ -226,6 +229,38 @@ def _parquet(table: pa.Table) -> ContentFile:
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     return ContentFile(buffer.getvalue())
+
+
+def study(ttft_ms: tuple[float, ...] = (80.0, 40.0), repeats: int = 3, **fields: Any) -> Study:
+    """Arms "arm 1", "arm 2" and so on, one for each TTFT that ``trial`` gives it."""
+    number = next(_count)
+    deployments = [benchmark(name=f"unused {number} {index}").deployment for index in range(len(ttft_ms))]
+    values = {
+        "name": f"study {number}",
+        "question": "Which arm answers sooner?",
+        "spec": {"load": {"levels": [4], "requests": 60}},
+        "measures": [{"metric": "ttft_ms", "statistic": "p50"}, {"metric": "output_tokens_per_s"}],
+        "repeats": repeats,
+        **fields,
+    }
+    plans = [
+        ArmPlan(f"arm {index + 1}", deployment, x=None if "factor" not in fields else 10.0 * (index + 1))
+        for index, deployment in enumerate(deployments)
+    ]
+    return design.create(Study(**values), plans)
+
+
+def trial(of: Study, ttft_ms: tuple[float, ...] = (80.0, 40.0), runs: int | None = None) -> Trial:
+    """A trial whose first ``runs`` turns are over (all: and so is the trial); repeats differ a little."""
+    made = trials.create(of, Run.Trigger.PAGE)
+    for slot in list(made.slots.select_related("arm"))[:runs]:
+        plan = Plan(levels=(4,), ttft_ms=ttft_ms[slot.arm.index] * (1 + 0.01 * slot.repeat), requests=20)
+        slot.run = finished_run(slot.arm.benchmark, plan, trigger=Run.Trigger.STUDY)
+        slot.save()
+    if runs is None:
+        trials.advance(made.pk)
+    made.refresh_from_db()
+    return made
 
 
 # quality

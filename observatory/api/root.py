@@ -15,6 +15,7 @@ from observatory.api import (
     results,
     runs,
     schedules,
+    studies,
     workload_files,
 )
 from observatory.api.auth import BearerToken
@@ -52,5 +53,7 @@ api.add_router("/benchmarks", benchmarks.router)
 api.add_router("/workload-files", workload_files.router)
 api.add_router("/runs", runs.router)
 api.add_router("/schedules", schedules.router)
+api.add_router("/studies", studies.router)
+api.add_router("/trials", studies.trials_router)
 api.add_router("/quality", quality.router)
 api.add_router("/calc", calculators.router)

@@ -30,10 +30,13 @@ _METRICS = {Part.ENERGY: ENERGY_METRICS, Part.COST: COST_METRICS, Part.GOODPUT: 
 Refusals = dict[Part, str]
 
 
-def refusals(base: StageResult, other: StageResult) -> Refusals:
-    """Reasons by what they cover; empty when everything may be compared."""
+def refusals(base: StageResult, other: StageResult, *, other_work: bool = False) -> Refusals:
+    """Reasons by what they cover; empty when everything may be compared. ``other_work``: the two were given different
+    work on purpose.
+    """
+    lengths = "" if other_work else _lengths(base, other)
     found = {
-        Part.ALL: _unusable(base) or _unusable(other) or _definitions(base, other) or _lengths(base, other),
+        Part.ALL: _unusable(base) or _unusable(other) or _definitions(base, other) or lengths,
         Part.ENERGY: _energy(base, other),
         Part.COST: _cost(base, other),
         Part.GOODPUT: _slo(base, other),

@@ -84,9 +84,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Starts every part and returns when all can be used. Raises SupervisorError."""
-        if _embedded_broker():
-            self.run(_broker())
-            self._wait(settings.BROKER_SOCKET.exists, "valkey")
+        self._start_broker()
         port = str(self._engine_port)
         self.run(Part("engine", [sys.executable, "-m", "runners", "engine", "llama.cpp", "--port", port]))
         self.run(_web(self._port))
@@ -96,6 +94,16 @@ class Supervisor:
             self.run(_beat())
         self._wait(lambda: answers(f"{self.engine_url}/health"), "engine")
         self._wait(lambda: answers(f"{self.url}login"), "web")
+
+    def start_bench(self) -> None:
+        """Only what runs need: the broker and a bench worker, which starts the engines itself."""
+        self._start_broker()
+        self.run(_worker("bench"))
+
+    def _start_broker(self) -> None:
+        if _embedded_broker():
+            self.run(_broker())
+            self._wait(settings.BROKER_SOCKET.exists, "valkey")
 
     def run(self, part: Part) -> None:
         part.start()

@@ -49,7 +49,7 @@ def benchmarks(request: Request, form: str = "html") -> HttpResponseBase:
     found = all_benchmarks()
     context = {
         "table": arrange(BenchmarkTable(found), request),
-        "schedules": ScheduleTable(Schedule.objects.select_related("benchmark"), orderable=False),
+        "schedules": ScheduleTable(Schedule.objects.select_related("benchmark", "study"), orderable=False),
         "deployments": Deployment.objects.exists(),
     }
     return answer(
@@ -73,7 +73,7 @@ def benchmark(request: Request, pk: int, form: str = "html") -> HttpResponseBase
         "details": details(found),
         "estimate": cost,
         "trouble": trouble,
-        "schedules": ScheduleTable(found.schedules.all(), exclude=("benchmark",), orderable=False),
+        "schedules": ScheduleTable(found.schedules.all(), exclude=("subject",), orderable=False),
         "runs": latest(Run.objects.filter(benchmark=found), exclude=("benchmark", "deployment")),
     }
     return answer(

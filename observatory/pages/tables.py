@@ -19,9 +19,11 @@ from observatory.pages.templatetags.numbers import (
     progress_bar,
     quantity,
     status,
+    trial_status,
 )
 from observatory.runs.models import Run
 from observatory.schedules.models import Occurrence, Schedule
+from observatory.studies.models import Study, Trial
 from runners.loads import KINDS, short_name
 
 
@@ -136,7 +138,7 @@ class ScheduleTable(Listing):
     title = "Schedules"
     cron = tables.Column(linkify=True, verbose_name="When")
     time_zone = tables.Column()
-    benchmark = tables.Column(linkify=True)
+    subject = tables.Column(linkify=True, verbose_name="Starts", order_by=("benchmark__name", "study__name"))
     enabled = tables.Column()
     next_due_at = Moment(verbose_name="Next")
 
@@ -153,11 +155,44 @@ class OccurrenceTable(Listing):
     due_at = Moment(verbose_name="Due")
     outcome = tables.Column()
     run = tables.Column(linkify=True, default="")
+    trial = tables.Column(linkify=True, default="")
     reason = tables.Column(orderable=False, default="", attrs={"td": {"class": "text muted"}})
 
     def render_outcome(self, record: Occurrence) -> SafeString:
         kind = {"started": "ok", "missed": "note"}.get(record.outcome, "")
         return format_html('<span class="badge {}">{}</span>', kind, record.outcome)
+
+
+class StudyTable(Listing):
+    title = "Studies"
+    name = tables.Column(linkify=True)
+    question = tables.Column(orderable=False, attrs={"td": {"class": "text"}})
+    arms = tables.Column(empty_values=(), orderable=False)
+    last = tables.Column(empty_values=(), orderable=False, verbose_name="Last trial", attrs={"cell": {"class": "fit"}})
+    answer = tables.Column(empty_values=(), orderable=False, attrs={"td": {"class": "text"}})
+
+    def render_arms(self, record: Study) -> str:
+        return ", ".join(arm.name for arm in record.arms.all())
+
+    def render_last(self, record: Study) -> SafeString:
+        trial = next(iter(record.trials.all()), None)
+        return trial_status(trial) if trial else missing("not carried out yet")
+
+    def render_answer(self, record: Study) -> str:
+        trial = next((trial for trial in record.trials.all() if trial.result), None)
+        return str(trial.result["answer"]) if trial and trial.result else missing("not carried out yet")
+
+
+class TrialTable(Listing):
+    title = "Trials"
+    pk = tables.Column(linkify=True, verbose_name="Trial", attrs={"cell": {"class": "fit"}})
+    status = tables.Column()
+    started_at = Moment(verbose_name="Started")
+    trigger = tables.Column()
+    answer = tables.Column(accessor="result__answer", orderable=False, attrs={"td": {"class": "text"}})
+
+    def render_status(self, record: Trial) -> SafeString:
+        return trial_status(record)
 
 
 class MetricColumn(tables.Column):  # type: ignore[misc]

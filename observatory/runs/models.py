@@ -33,6 +33,7 @@ class Run(models.Model):
         API = "api"
         SCHEDULE = "schedule"
         DEMO = "demo"
+        STUDY = "study"
 
     kind = models.CharField(max_length=20, choices=Kind, default=Kind.LOAD)
     benchmark = models.ForeignKey(

@@ -33,12 +33,19 @@ class Hold:
     cancel: bool
 
 
-def queue(benchmark: Benchmark, trigger: str, user: User | None = None, confirmed: str = "") -> Run:
+def queue(
+    benchmark: Benchmark,
+    trigger: str,
+    user: User | None = None,
+    confirmed: str = "",
+    asked: RunSpec | None = None,
+) -> Run:
     """A new run that waits for a worker; ``dispatch.publish`` wakes one. Raises SpecError with what to change.
 
-    ``confirmed``: the amount that was typed, for a run that may cost much at a paid endpoint.
+    ``confirmed``: the amount that was typed, for a run that may cost much at a paid endpoint. ``asked``: what is asked
+    of the benchmark's deployment when that is more than the benchmark says.
     """
-    asked = spec.build(benchmark)
+    asked = asked or spec.build(benchmark)
     return queue_asked(
         asked,
         benchmark.deployment,

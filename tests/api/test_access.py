@@ -12,8 +12,9 @@ from observatory.benchmarks import files
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Accelerator, Site
 from observatory.schedules.models import Schedule
+from observatory.studies import trials
 from tests.api.conftest import Caller
-from tests.factories import finished_run
+from tests.factories import finished_run, study
 from tests.simulation import Plan
 
 pytestmark = pytest.mark.django_db
@@ -37,6 +38,7 @@ def ids() -> dict[str, int]:
     accelerator = Accelerator.objects.create(slug="a", name="A", vendor="V")
     site = Site.objects.create(slug="s", name="S")
     schedule = Schedule.objects.create(benchmark=run.benchmark, cron="0 3 * * *")
+    trial = trials.create(study(), "page")
     file = files.keep(SimpleUploadedFile("a.jsonl", b'"Say one."'), "", "prompts", run.started_by)
     return {
         "workload-files": file.pk,
@@ -45,6 +47,8 @@ def ids() -> dict[str, int]:
         "benchmarks": run.benchmark_id,
         "runs": run.pk,
         "schedules": schedule.pk,
+        "studies": trial.study_id,
+        "trials": trial.pk,
         "accelerators": accelerator.pk,
         "sites": site.pk,
     }
@@ -62,6 +66,14 @@ def bodies(ids: dict[str, int]) -> dict[tuple[str, str], dict[str, Any]]:
         ("POST", "runs"): {"benchmark_id": ids["benchmarks"]},
         ("POST", "schedules"): {"benchmark_id": ids["benchmarks"], "cron": "0 4 * * *"},
         ("PATCH", "schedules"): {"enabled": False},
+        ("POST", "studies"): {
+            "name": "new",
+            "question": "Which?",
+            "arms": [{"name": name, "deployment_id": ids["deployments"]} for name in ("one", "two")],
+            "spec": {"load": {"levels": [1], "requests": 5}},
+            "measures": [{"metric": "ttft_ms"}],
+        },
+        ("POST", "studies/ready"): {"template": "two-phases", "name": "new"},
     }
 
 
@@ -72,7 +84,9 @@ def ask(caller: Caller, method: str, path: str, ids: dict[str, int]) -> Any:
         address += f"?stage={ids['runs']}.0&stage={ids['runs']}.1"
     if (method, noun) == ("POST", "workload-files"):
         return caller.upload(address, b'"Say one."', kind="prompts")
-    return caller.call(method, f"/{address.lstrip('/')}", bodies(ids).get((method, noun)))
+    known = bodies(ids)
+    body = None if path.endswith("/trials") else known.get((method, path.strip("/")), known.get((method, noun)))
+    return caller.call(method, f"/{address.lstrip('/')}", body)
 
 
 def test_the_matrix_covers_every_kind_of_address() -> None:

@@ -16,10 +16,11 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from observatory.api.root import api
 from observatory.api.shapes import BIGGEST_ID
 from observatory.schedules.models import Schedule
+from observatory.studies import trials
 from observatory.wsgi import application
 from tests.api.conftest import Caller
 from tests.browser import Browser
-from tests.factories import finished_run, queued_run
+from tests.factories import finished_run, queued_run, study
 from tests.simulation import Plan
 
 schema = schemathesis.openapi.from_wsgi("/api/v1/openapi.json", application)
@@ -77,12 +78,15 @@ def stored(db: None, _one_connection: None) -> dict[str, int]:
     """Rows that generated calls may hit: the ids by the first part of the address."""
     run, waiting = finished_run(plan=Plan(levels=(1,), requests=8)), queued_run()
     schedule = Schedule.objects.create(benchmark=run.benchmark, cron="0 3 * * *")
+    trial = trials.create(study(), "page")
     return {
         "endpoints": run.endpoint_id,
         "deployments": run.deployment_id,
         "benchmarks": waiting.benchmark_id,
         "runs": run.pk,
         "schedules": schedule.pk,
+        "studies": trial.study_id,
+        "trials": trial.pk,
     }
 
 

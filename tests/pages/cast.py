@@ -15,6 +15,7 @@ from observatory.quality.models import QualityResult
 from observatory.runs.models import Run
 from observatory.schedules.due import arm
 from observatory.schedules.models import Occurrence, Schedule
+from observatory.studies.models import Study, Trial
 from tests import factories
 from tests.simulation import Plan
 
@@ -43,6 +44,7 @@ PROBE = {
         {"name": "metrics", "label": "has a metrics page", "ok": None, "evidence": "no answer"},
     ],
 }
+PREDICTION = {"calculator": "speculative", "output": "speedup", "as": "speedup", "inputs": {"drafted": 3}}
 UNUSABLE = PROBE | {
     "usable": False,
     "code": "connect_refused",
@@ -65,6 +67,8 @@ class Cast:
     running: Run
     queued: Run
     quality: QualityResult
+    study: Study
+    trial: Trial
 
 
 def fill(user: User) -> Cast:
@@ -95,7 +99,11 @@ def fill(user: User) -> Cast:
     factories.quality_job(hostile.deployment)
     token, _ = tokens.make(user, "nightly report")
     endpoint.refresh_from_db()
-    return Cast(endpoint, benchmark.deployment, benchmark, schedule, token, finished, running, queued, quality)
+    study = factories.study(prediction=PREDICTION)
+    trial = factories.trial(study)
+    return Cast(
+        endpoint, benchmark.deployment, benchmark, schedule, token, finished, running, queued, quality, study, trial
+    )
 
 
 def _past(schedule: Schedule, run: Run) -> None:

@@ -33,6 +33,8 @@ POSTS = {
     "welcome-probe",
     "welcome-start",
     "benchmark-start",
+    "study-start",
+    "trial-cancel",
     "run-cancel",
     "run-price",
     "run-again",
@@ -73,15 +75,20 @@ def address(name: str, cast: Cast) -> str:
         "site": 1,
         "workload": WorkloadFile.objects.get().pk,
         "welcome": cast.endpoint.pk,
+        "study": cast.study.pk,
+        "trial": cast.trial.pk,
     }
     return (
         PATHS[name]
         .replace("<int:pk>", str(keys.get(of, 0)))
         .replace("<int:benchmark>", str(cast.benchmark.pk))
-        .replace("<slug:slug>", "h100-sxm")
+        .replace("<int:study>", str(cast.study.pk))
+        .replace("<slug:slug>", "two-phases" if of == "study" else "h100-sxm")
         .replace("<slug:calculator>", "speculative")
         .replace("<int:index>", "0")
-        .replace("<slug:name>", {"run-chart": "load", "compare-chart": "ecdf"}.get(name, "requests"))
+        .replace(
+            "<slug:name>", {"run-chart": "load", "compare-chart": "ecdf", "study-chart": "values"}.get(name, "requests")
+        )
     )
 
 

@@ -34,6 +34,11 @@ PAGES: dict[str, Address] = {
     "schedules": lambda cast: "/schedules",
     "schedule": lambda cast: f"/schedules/{cast.schedule.pk}",
     "schedule-form": lambda cast: f"/schedules/{cast.schedule.pk}/edit",
+    "studies": lambda cast: "/studies",
+    "study": lambda cast: f"/studies/{cast.study.pk}",
+    "study-choose": lambda cast: "/studies/new",
+    "study-ready": lambda cast: "/studies/new/prefix-caching",
+    "study-form": lambda cast: f"/studies/new/own?copy={cast.study.pk}",
     "quality-result": lambda cast: f"/quality/{cast.quality.pk}?show=all",
     "tokens": lambda cast: "/tokens",
 }
@@ -46,6 +51,7 @@ EMPTY = (
     "sites",
     "benchmarks",
     "schedules",
+    "studies",
     "quality",
     "tokens",
 )

@@ -12,6 +12,7 @@ from observatory.benchmarks.models import Benchmark
 from observatory.runs.models import Run
 from observatory.schedules import due
 from observatory.schedules.models import Occurrence, Schedule
+from tests import factories
 from tests.services.fixtures import both_databases
 from tests.services.site import Site, wait_for
 
@@ -202,3 +203,15 @@ def test_beats_and_workers_carry_a_schedule_to_a_finished_run(site: Site, benchm
     assert run.trigger == "schedule"
     assert (Run.objects.count(), len(site.sent())) == (1, 5)
     assert schedule.occurrences.get().run == run
+
+
+def test_a_due_study_is_carried_out_once_and_skipped_while_it_runs(db: None) -> None:
+    study = factories.study()
+    schedule = Schedule.objects.create(study=study, cron="* * * * *", next_due_at=timezone.now())
+    assert due.start_due() == [study.trials.get()]
+    assert Run.objects.get().trigger == "study"
+    assert due.start_due(timezone.now() + timedelta(seconds=70)) == []
+    latest, first = schedule.occurrences.all()
+    assert (first.outcome, first.trial) == ("started", study.trials.get())
+    assert (latest.outcome, latest.trial) == ("skipped", None)
+    assert "still running" in latest.reason

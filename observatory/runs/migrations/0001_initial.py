@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
                 ('kind', models.CharField(choices=[('load', 'Load'), ('quality', 'Quality')], default='load', max_length=20)),
                 ('accelerator_group', models.CharField(blank=True, max_length=100)),
                 ('status', models.CharField(choices=[('queued', 'Queued'), ('running', 'Running'), ('finished', 'Finished'), ('failed', 'Failed'), ('cancelled', 'Cancelled'), ('lost', 'Lost')], default='queued', max_length=20)),
-                ('trigger', models.CharField(choices=[('page', 'Page'), ('api', 'Api'), ('schedule', 'Schedule'), ('demo', 'Demo')], max_length=20)),
+                ('trigger', models.CharField(choices=[('page', 'Page'), ('api', 'Api'), ('schedule', 'Schedule'), ('demo', 'Demo'), ('study', 'Study')], max_length=20)),
                 ('spec', models.JSONField()),
                 ('spec_sha256', models.CharField(max_length=64)),
                 ('setup', models.JSONField(default=dict, help_text='The deployment as it was when the run was queued')),
