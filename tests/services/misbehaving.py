@@ -81,6 +81,7 @@ class Server:
         self.heads: list[bytes] = []
         self.in_flight = 0
         self.peak_in_flight = 0
+        self.connections = 0
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.port = self._listener.getsockname()[1]
@@ -106,6 +107,7 @@ class Server:
                 return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._open.add(sock)
+            self.connections += 1
             threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 
     def _serve(self, sock: socket.socket) -> None:
@@ -214,11 +216,11 @@ def json_body(data: object, status: str = "200 OK", kind: str = "application/jso
     return lambda wire: wire.body(text, *headers, status=status, kind=kind)
 
 
-def event_stream(text: bytes) -> Script:
+def event_stream(text: bytes, *headers: str) -> Script:
     """A whole close-delimited stream in one write."""
 
     def script(wire: Wire) -> None:
-        wire.head("Connection: close", chunked=False)
+        wire.head("Connection: close", *headers, chunked=False)
         wire.raw(text)
 
     return script

@@ -179,6 +179,14 @@ def test_lag_of_an_open_loop_is_shown_and_latency_from_schedule_holds_it():
     assert result["verdict"] == "client_limited"
 
 
+def test_a_load_generator_without_ports_or_descriptors_is_at_its_limit_and_the_endpoint_is_not_blamed():
+    rows = closed(1, 20) + [row(3100, outcome="client_saturated", tokens=0, events=0)] * 5
+    result = stage(rows, client=Client(stop_reason="client_saturated"))
+    assert result["verdict"] == "client_limited"
+    assert result["reasons"][0]["code"] == "client_saturated"
+    assert "not the server's fault" in result["reasons"][0]["text"]
+
+
 def test_percentiles_are_shown_only_with_enough_samples():
     few, many = stage(closed(1, 40)), stage(closed(1, 460))
     assert few["metrics"]["ttft_ms"]["p90"] is None
@@ -194,7 +202,7 @@ def test_answers_that_were_not_streamed_have_a_latency_and_no_ttft():
 
 def test_energy_and_money_are_per_what_was_served_in_the_window():
     ledger = {
-        "layers": [{"layer": "cpu", "low_j": 50.0, "high_j": 150.0}], "it_j": 100.0, "mark": "modelled",
+        "layers": [{"layer": "cpu", "within": None, "low_j": 50.0, "high_j": 150.0}], "it_j": 100.0, "mark": "modelled",
     }  # fmt: skip
     result = stage(
         closed(1, 100), ledger_of=lambda window: ledger, account=Account(usd_per_hour=3.6, price_source="list")
