@@ -93,6 +93,10 @@ class Server:
         """Serves connections to this listener too."""
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
 
+    def page(self, wire: Wire, head: bytes) -> None:
+        """Answers a GET."""
+        wire.body(b'{"data": [{"id": "m"}]}' if b"/models" in head else b"{}")
+
     def close(self) -> None:
         self._listener.close()
         for sock in list(self._open):
@@ -123,7 +127,7 @@ class Server:
         if not head:
             return False
         if head.startswith(b"GET"):
-            Wire(sock).body(b'{"data": [{"id": "m"}]}' if b"/models" in head else b"{}", status="200 OK")
+            self.page(Wire(sock), head)
             return True
         length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
         while len(rest) < length:

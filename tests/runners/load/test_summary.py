@@ -202,7 +202,7 @@ def test_answers_that_were_not_streamed_have_a_latency_and_no_ttft():
 
 def test_energy_and_money_are_per_what_was_served_in_the_window():
     ledger = {
-        "layers": [{"layer": "cpu", "within": None, "low_j": 50.0, "high_j": 150.0}], "it_j": 100.0, "mark": "modelled",
+        "layers": [{"layer": "cpu", "within": "", "low_j": 50.0, "high_j": 150.0}], "it_j": 100.0, "mark": "modelled",
     }  # fmt: skip
     result = stage(
         closed(1, 100), ledger_of=lambda window: ledger, account=Account(usd_per_hour=3.6, price_source="list")
