@@ -10,9 +10,11 @@ from runners.engines import cli as engine_cli
 from runners.engines import models_cli
 from runners.load import calibrate
 from runners.power import cli as power_cli
+from runners.quality import cli as quality_cli
 
 _COMMANDS = (
     ("bench", bench_cli, "run a load test against an endpoint, with power"),
+    ("quality", quality_cli, "ask questions with known answers: accuracy, and agreement with a reference"),
     ("probe", probe, "say what stands at a URL and what it supports"),
     ("power", power_cli, "say which power instruments this machine has"),
     ("fill-power", backfill, "add power that Prometheus or nvidia-smi kept to the results of a run that has ended"),

@@ -18,12 +18,19 @@ from django.core.files.base import ContentFile
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
+from observatory.quality import evaluations
+from observatory.quality.models import QualityResult
 from observatory.runs.ingest import store_stages
 from observatory.runs.models import Run
 from observatory.runs.spec import fingerprint, setup
+from runners.load.dialects.base import Token
 from runners.load.records import SCHEMA
 from runners.load.summary import summarise
 from runners.metrics import DEFINITIONS_VERSION
+from runners.quality.answers import Answer
+from runners.quality.answers import table as answers_table
+from runners.quality.summary import quality, result
+from runners.quality.tasks import built_in
 from runners.server.summary import ServerSide
 from runners.spec import RunSpec
 from tests.simulation import (
@@ -185,7 +192,8 @@ def _keep(run: Run, plan: Plan, rows: pa.Table, windows: list[tuple[int, int]]) 
     seconds = (windows[-1][1] - windows[0][0]) / NS
     run.started_at, run.ended_at = _START, _START + timedelta(seconds=seconds)
     run.definitions_version = DEFINITIONS_VERSION
-    run.summary = _summary(run, plan, stage_summaries(plan, RunSpec.from_json(run.spec), rows, power, server))
+    stages, energy = stage_summaries(plan, RunSpec.from_json(run.spec), rows, power, server)
+    run.summary = _summary(run, plan, stages) | energy
     run.summary["server"] = server.account
     run.valid = run.summary["valid"]
     run.progress_series = progress_series(plan, 1.0)
@@ -218,3 +226,57 @@ def _parquet(table: pa.Table) -> ContentFile:
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     return ContentFile(buffer.getvalue())
+
+
+# quality
+
+
+def quality_job(deployment: Deployment, **fields: Any) -> QualityResult:
+    """An evaluation that waits."""
+    result = evaluations.queue(deployment, "basic", Run.Trigger.PAGE)
+    Run.objects.filter(pk=result.job_id).update(**fields)
+    return QualityResult.objects.select_related("job", "deployment").get(pk=result.pk)
+
+
+def quality_answers(right_every: int = 3, changed: int = 0) -> list[Answer]:
+    """Answers to the set that comes along: each third is right; the last ``changed`` have another text."""
+    tasks = built_in().tasks()
+    found = []
+    for place, task in enumerate(tasks):
+        right = place % right_every == 0
+        text = task.answers[0] if right else "I do not know."
+        late = place >= len(tasks) - changed
+        token = Token(text, -0.1, ((text, -0.1), ("No", -3.0)))
+        found.append(
+            Answer(
+                task.id,
+                task.kind.value,
+                task.topic,
+                text=f"{text} Truly." if late else text,
+                finish_reason="stop",
+                expected=task.answers[0],
+                found=text,
+                by="text",
+                correct=right,
+                tokens=(token, Token(" Truly.", -0.5, ((" Truly.", -0.5),))) if late else (token,),
+            )
+        )
+    return found
+
+
+def quality_result(deployment: Deployment, answers: list[Answer] | None = None, **fields: Any) -> QualityResult:
+    """An evaluation that ended well."""
+    answers = answers or quality_answers()
+    asked = {"greedy": True, "logprobs": 20, "model": deployment.endpoint.model}
+    summary = quality(result(answers, "The endpoint", asked), answers, None, [])
+    file = io.BytesIO()
+    pq.write_table(answers_table(answers), file)
+    job = quality_job(deployment).job
+    assert job is not None
+    job.answers_file.save("answers.parquet", ContentFile(file.getvalue()), save=False)
+    job.status, job.valid, job.summary = Run.Status.FINISHED, True, summary
+    job.started_at = job.ended_at = _START
+    job.save()
+    QualityResult.objects.filter(job=job).update(**fields)
+    evaluations.take_in()
+    return QualityResult.objects.select_related("job", "deployment").get(job=job)

@@ -11,6 +11,7 @@ from observatory.api import (
     endpoints,
     errors,
     facts,
+    quality,
     results,
     runs,
     schedules,
@@ -51,4 +52,5 @@ api.add_router("/benchmarks", benchmarks.router)
 api.add_router("/workload-files", workload_files.router)
 api.add_router("/runs", runs.router)
 api.add_router("/schedules", schedules.router)
+api.add_router("/quality", quality.router)
 api.add_router("/calc", calculators.router)

@@ -201,8 +201,11 @@ class RunResults:
 
     @property
     def _devices(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = (self.summary.get("power") or {}).get("devices", [])
-        return found
+        """Those of the server, then those of a load host on another machine."""
+        power = self.summary.get("power") or {}
+        client = power.get("client") or {}
+        own = [{**device, "name": f"{device['name']} (load host)"} for device in client.get("devices", [])]
+        return [*power.get("devices", []), *own]
 
 
 def title(run: Run) -> str:
@@ -210,7 +213,7 @@ def title(run: Run) -> str:
     model = (run.spec.get("target") or {}).get("model") or run.endpoint.model
     hardware = run.setup.get("hardware") or run.deployment.hardware
     when = run.started_at or run.queued_at
-    return visible(f"{model} on {hardware}, {run.benchmark.name}, {when:%-d %b}")
+    return visible(f"{model} on {hardware}, {run.asks}, {when:%-d %b}")
 
 
 def interval_text(interval: tuple[float, float] | None, unit: str) -> str:

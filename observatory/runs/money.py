@@ -4,6 +4,7 @@ The reserve is the worst case of ``runners.budget`` at the dearest price that ca
 so that the instrument too refuses a run that could cost more. Settling counts the tokens of the rows.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
@@ -27,8 +28,9 @@ from runners.budget import (
     longest_input,
     worst_case_usd,
 )
+from runners.quality.spec import QualitySpec, longest
 from runners.sources import most_tokens
-from runners.spec import RunSpec, SpecError, Workload, extent
+from runners.spec import Extent, RunSpec, SpecError
 
 _CENT = Decimal("0.01")
 
@@ -52,8 +54,8 @@ def rates(endpoint: Endpoint, at: datetime | None = None) -> tuple[Rates | None,
     return found.rates, found.reason
 
 
-def budget(endpoint: Endpoint, asked: RunSpec) -> Budget:
-    """What a run may cost. Raises SpecError that says what to change."""
+def budget(endpoint: Endpoint, extent: Callable[[], Extent]) -> Budget:
+    """What a run of that extent may cost. Raises SpecError that says what to change."""
     if endpoint.billing == Billing.MACHINE:
         provider = "" if endpoint.price_provider else api_prices.provider_at(endpoint.url)
         if provider:
@@ -69,7 +71,7 @@ def budget(endpoint: Endpoint, asked: RunSpec) -> Budget:
             f"endpoint: it is paid by the token and its price is unknown. {reason} Edit the endpoint: name provider "
             "and model of the price list, or enter both rates"
         )
-    most = extent(asked)
+    most = extent()
     price_in, price_out = _highest(known, most.input_tokens)
     if most.requests is None:
         raise SpecError("load.requests: say how many requests a stage sends; by time alone the cost has no bound")
@@ -102,7 +104,7 @@ def _highest(known: Rates, input_tokens: int) -> tuple[Decimal, Decimal]:
     return max(rate.at(longest).rate for rate in prompts), answer
 
 
-def reserve(spec: RunSpec, confirmed: str = "") -> Decimal | None:
+def reserve(spec: RunSpec | QualitySpec, confirmed: str = "") -> Decimal | None:
     """What the run must set aside, None where nothing is charged by the token. To be called in the transaction that
     queues it. Raises SpecError when the month's money is spent, NotConfirmed when the amount must be typed first.
     """
@@ -121,7 +123,7 @@ def reserve(spec: RunSpec, confirmed: str = "") -> Decimal | None:
     return amount
 
 
-def must_type(spec: RunSpec) -> str:
+def must_type(spec: RunSpec | QualitySpec) -> str:
     """The amount that starts the run only when it is typed; empty for small ones."""
     usd = spec.budget.max_usd
     return f"{usd:.2f}" if usd is not None and usd > settings.MONEY_CONFIRM_USD else ""
@@ -148,9 +150,9 @@ def settled(run: Run, requests: pa.Table | None) -> Decimal | None:
     known = _settling_rates(run)
     if run.reserved_usd is None or requests is None or known is None:
         return None
-    asked = RunSpec.from_json(run.spec).workload
+    input_tokens, output_tokens = _longest(run)
     sent = [row for row in requests.select(list(_COLUMNS)).to_pylist() if row["sent_ns"] is not None]
-    usages = [_usage(row, asked) for row in sent]
+    usages = [_usage(row, input_tokens, output_tokens) for row in sent]
     usages += [Usage(CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS)] * CHECK_REQUESTS
     costs = [api_cost(usage, known).usd for usage in usages]
     if None in costs:
@@ -167,12 +169,19 @@ def _settling_rates(run: Run) -> Rates | None:
     return rates(run.endpoint, run.started_at or datetime.now(UTC))[0]
 
 
-def _usage(row: dict[str, Any], asked: Workload) -> Usage:
-    given = row["input_tokens"]
-    if given is None:
-        given = longest_input(most_tokens(asked.input_tokens) or 0)
-    made = row["output_tokens"]
-    if made is None:
-        made = (most_tokens(asked.output_tokens) or 0) * asked.choices
+def _longest(run: Run) -> tuple[int, int]:
+    """The most tokens that a prompt may have had, and its answers together."""
+    if run.kind == Run.Kind.QUALITY:
+        asked = QualitySpec.from_json(run.spec)
+        most = longest(asked.tasks.tasks(), asked.output_tokens)
+        return longest_input(most["input_tokens"]), most["output_tokens"]
+    workload = RunSpec.from_json(run.spec).workload
+    answers = (most_tokens(workload.output_tokens) or 0) * workload.choices
+    return longest_input(most_tokens(workload.input_tokens) or 0), answers
+
+
+def _usage(row: dict[str, Any], input_tokens: int, output_tokens: int) -> Usage:
+    given = input_tokens if row["input_tokens"] is None else row["input_tokens"]
+    made = output_tokens if row["output_tokens"] is None else row["output_tokens"]
     cached = min(row["cached_tokens"] or 0, given)
     return Usage(given - cached, made, cache_read=cached)

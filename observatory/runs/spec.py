@@ -4,6 +4,7 @@ import hashlib
 import json
 import secrets
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from observatory.benchmarks import files
@@ -13,7 +14,8 @@ from observatory.catalog.models import FACTORS, Deployment, Site
 from observatory.runs import money
 from runners.address import AddressError
 from runners.load.target import Requests, base_endpoint
-from runners.spec import RunSpec, SpecError
+from runners.quality.spec import QualitySpec
+from runners.spec import RunSpec, SpecError, extent
 
 #: The variable through which the instrument gets the endpoint's key; no file ever holds it.
 API_KEY_VARIABLE = "OBSERVATORY_API_KEY"
@@ -37,7 +39,7 @@ def build(benchmark: Benchmark) -> RunSpec:
                 "tpot_ms": benchmark.slo_tpot_ms,
                 "e2e_ms": benchmark.slo_e2e_ms,
             },
-            "power": {"source": benchmark.power_source},
+            "power": {"source": benchmark.power_source, "hosts": _power_hosts(benchmark)},
             "account": _account(deployment),
             "server": {"url": endpoint.metrics_url},
             "shard": {"count": benchmark.load_hosts},
@@ -46,7 +48,7 @@ def build(benchmark: Benchmark) -> RunSpec:
     )
     _check_dialect(asked)
     hashes = {name: file.sha256 for name, file in files.found(asked.workload).items()}
-    return replace(asked, files=hashes, budget=money.budget(endpoint, asked))
+    return replace(asked, files=hashes, budget=money.budget(endpoint, partial(extent, asked)))
 
 
 def _check_dialect(asked: RunSpec) -> None:
@@ -65,22 +67,30 @@ def _account(deployment: Deployment) -> dict[str, Any]:
         "price_source": "" if price is None else deployment.price_source,
         "pue": factors.pue if factors else None,
         "pue_source": (factors.source or str(site)) if factors and factors.pue is not None else "",
+        "queries_per_hour": deployment.queries_per_hour,
     }
 
 
-def fingerprint(spec: RunSpec) -> str:
+def _power_hosts(benchmark: Benchmark) -> list[str]:
+    return [] if benchmark.power_source == "none" else benchmark.deployment.power_host_names
+
+
+def fingerprint(spec: RunSpec | QualitySpec) -> str:
     """SHA-256 of all but the salt and what it may cost: equal for runs that ask the same."""
     asked = {name: value for name, value in spec.to_json().items() if name not in ("salt", "budget")}
     return hashlib.sha256(json.dumps(asked, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def setup(benchmark: Benchmark) -> dict[str, Any]:
-    """The deployment as it is now, in plain JSON: later edits of the catalog leave a run as it was."""
-    deployment = benchmark.deployment
+    """What is asked and of whom, in plain JSON: later edits leave a run as it was."""
+    return {"benchmark": benchmark.name, **deployment_setup(benchmark.deployment)}
+
+
+def deployment_setup(deployment: Deployment) -> dict[str, Any]:
+    """The deployment as it is now."""
     endpoint = deployment.endpoint
     accelerator = deployment.accelerator
     return {
-        "benchmark": benchmark.name,
         "deployment": deployment.name,
         "endpoint": {
             "name": endpoint.name,

@@ -11,6 +11,7 @@ from observatory.api.models import Token
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
 from observatory.catalog.seed import seed
+from observatory.quality.models import QualityResult
 from observatory.runs.models import Run
 from observatory.schedules.due import arm
 from observatory.schedules.models import Occurrence, Schedule
@@ -63,6 +64,7 @@ class Cast:
     finished: Run
     running: Run
     queued: Run
+    quality: QualityResult
 
 
 def fill(user: User) -> Cast:
@@ -86,9 +88,14 @@ def fill(user: User) -> Cast:
     schedule = Schedule(benchmark=benchmark, cron="0 3 * * 1-5", time_zone="Europe/Berlin", created_by=user)
     arm(schedule)
     _past(schedule, finished)
+    reference = factories.quality_result(factories.benchmark("llama-3.1-8b").deployment)
+    answers = factories.quality_answers(right_every=4, changed=6)
+    of_reference = {"reference_deployment": reference.deployment}
+    quality = factories.quality_result(benchmark.deployment, answers, beside=finished, **of_reference)
+    factories.quality_job(hostile.deployment)
     token, _ = tokens.make(user, "nightly report")
     endpoint.refresh_from_db()
-    return Cast(endpoint, benchmark.deployment, benchmark, schedule, token, finished, running, queued)
+    return Cast(endpoint, benchmark.deployment, benchmark, schedule, token, finished, running, queued, quality)
 
 
 def _past(schedule: Schedule, run: Run) -> None:

@@ -34,10 +34,22 @@ PAGES: dict[str, Address] = {
     "schedules": lambda cast: "/schedules",
     "schedule": lambda cast: f"/schedules/{cast.schedule.pk}",
     "schedule-form": lambda cast: f"/schedules/{cast.schedule.pk}/edit",
+    "quality-result": lambda cast: f"/quality/{cast.quality.pk}?show=all",
     "tokens": lambda cast: "/tokens",
 }
-EMPTY = ("welcome", "runs", "endpoints", "deployments", "hardware", "sites", "benchmarks", "schedules", "tokens")
-NEW = ("endpoints/new", "deployments/new", "benchmarks/new")
+EMPTY = (
+    "welcome",
+    "runs",
+    "endpoints",
+    "deployments",
+    "hardware",
+    "sites",
+    "benchmarks",
+    "schedules",
+    "quality",
+    "tokens",
+)
+NEW = ("endpoints/new", "deployments/new", "benchmarks/new", "quality/new", "quality/upload", "quality/task-set")
 
 
 def look(browser: Browser, pages: dict[str, str], theme: str, widths: tuple[int, ...]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ _FAMILIES = {
     "compare": ("compare",),
     "endpoints": ("endpoint", "deployment", "hardware", "site"),
     "benchmarks": ("benchmark", "schedule"),
+    "quality": ("quality",),
     "theory": ("theory",),
 }
 
