@@ -179,6 +179,14 @@ def test_lag_of_an_open_loop_is_shown_and_latency_from_schedule_holds_it():
     assert result["verdict"] == "client_limited"
 
 
+def test_a_load_generator_without_ports_or_descriptors_is_at_its_limit_and_the_endpoint_is_not_blamed():
+    rows = closed(1, 20) + [row(3100, outcome="client_saturated", tokens=0, events=0)] * 5
+    result = stage(rows, client=Client(stop_reason="client_saturated"))
+    assert result["verdict"] == "client_limited"
+    assert result["reasons"][0]["code"] == "client_saturated"
+    assert "not the server's fault" in result["reasons"][0]["text"]
+
+
 def test_percentiles_are_shown_only_with_enough_samples():
     few, many = stage(closed(1, 40)), stage(closed(1, 460))
     assert few["metrics"]["ttft_ms"]["p90"] is None
