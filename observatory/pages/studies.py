@@ -1,6 +1,7 @@
 """Studies: list, page with progress and result, start, cancel."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -10,6 +11,7 @@ from django.http import Http404, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
 from observatory.pages import charts, study_charts
@@ -17,8 +19,10 @@ from observatory.pages.access import Request
 from observatory.pages.benchmark_words import asks
 from observatory.pages.estimates import estimate, pace_of
 from observatory.pages.listing import arrange
+from observatory.pages.quality_words import percent
 from observatory.pages.tables import ScheduleTable, StudyTable, TrialTable
 from observatory.pages.twins import answer, facts
+from observatory.quality.models import QualityResult
 from observatory.runs.models import Run
 from observatory.studies import design, trials, verdict
 from observatory.studies.findings import Result, Row
@@ -146,9 +150,16 @@ def _context(request: Request, study: Study, trial: Trial | None, result: Result
             "shown": index,
             "measures": [(number, row.measure.label) for number, row in enumerate(result.rows)],
             "chart_query": urlencode({"trial": trial.pk, "measure": index}),
+            "quality": [_quality(arm) for arm in arms],
             "predicted": _predicted(study, result) if study.prediction else [],
         }
     )
+
+
+def _quality(arm: Arm) -> tuple[QualityResult | None, SafeString]:
+    """The last evaluation of the arm's deployment, and its number in words."""
+    found = QualityResult.objects.known().filter(deployment=arm.deployment).first()
+    return found, percent(found.value, found.low, found.high, found.n) if found else SafeString("")
 
 
 def _takes(study: Study, arms: list[Arm]) -> dict[str, Any]:
@@ -157,13 +168,18 @@ def _takes(study: Study, arms: list[Arm]) -> dict[str, Any]:
         each = [estimate(design.asked_of(arm, 1), pace_of(arm.deployment, arm.benchmark)) for arm in arms]
     except SpecError as error:
         return {"trouble": str(error)}
-    prices = [item.usd for item in each]
     return {
         "seconds": study.repeats * sum(item.seconds for item in each),
-        "requests": study.repeats * sum(item.requests or 0 for item in each),
-        "usd": None if None in prices else study.repeats * sum(filter(None, prices)),
+        "requests": _times(study.repeats, [item.requests for item in each]),
+        "usd": _times(study.repeats, [item.usd for item in each]),
         "pace": each[0].pace,
     }
+
+
+def _times(repeats: int, each: Sequence[float | None]) -> float | None:
+    """Of all repeats together; unknown where one is."""
+    known = [value for value in each if value is not None]
+    return repeats * sum(known) if len(known) == len(each) else None
 
 
 def _pretty(spec: dict[str, Any]) -> str:

@@ -49,7 +49,6 @@ def create(study: Study, arms: Sequence[ArmPlan]) -> Study:
         with transaction.atomic():
             study.save()
             for index, plan in enumerate(arms):
-                asked = of_plan(study, plan)
                 Arm.objects.create(
                     study=study,
                     index=index,
@@ -58,7 +57,7 @@ def create(study: Study, arms: Sequence[ArmPlan]) -> Study:
                     spec=plan.spec,
                     theory=plan.theory,
                     x=plan.x,
-                    benchmark=_save(_benchmark(study, plan, asked)),
+                    benchmark=_save(_benchmark(study, plan)),
                 )
     except IntegrityError:
         raise DesignError("name", "There is a study, or a benchmark of one, of that name. Choose another.") from None
@@ -93,9 +92,7 @@ def _check_arm(study: Study, plan: ArmPlan) -> None:
 def of_plan(study: Study, plan: ArmPlan) -> RunSpec:
     """What the arm will be asked. Raises DesignError that names the arm and the field."""
     try:
-        free = spec.build(_benchmark(study, plan)).to_json() | {"budget": {}}
-        lengths_and_load = _laid_over(RunSpec.from_json(free), study.spec, plan.spec)
-        return _laid_over(spec.build(_benchmark(study, plan, lengths_and_load)), study.spec, plan.spec)
+        return _laid_over(spec.build(_benchmark(study, plan)), study.spec, plan.spec)
     except (SpecError, DesignError) as error:
         raise DesignError("arms", f"{plan.name}: {error}") from None
 
@@ -115,7 +112,6 @@ def _laid_over(base: RunSpec, *specs: Spec) -> RunSpec:
     found = base.to_json()
     for given in specs:
         for section, fields in given.items():
-            _check_section(section, fields)
             body = {**found["target"]["extra_body"], **fields.get("extra_body", {})} if section == "target" else None
             found[section] = {**found[section], **fields} | ({} if body is None else {"extra_body": body})
     return RunSpec.from_json(found)
@@ -132,21 +128,23 @@ def _check_section(section: str, fields: Any) -> None:
             raise DesignError("spec", f"{section}.{name}: of {section} a study may set {' and '.join(allowed)} only.")
 
 
-def _benchmark(study: Study, plan: ArmPlan, asked: RunSpec | None = None) -> Benchmark:
-    """The benchmark under which the arm's runs are listed; without ``asked`` one that could be asked of anyone."""
-    benchmark = Benchmark(
+def _benchmark(study: Study, plan: ArmPlan) -> Benchmark:
+    """The benchmark under which the arm's runs are listed. Raises DesignError."""
+    for given in (study.spec, plan.spec):
+        for section, fields in given.items():
+            _check_section(section, fields)
+    asked = {name: {**study.spec.get(name, {}), **plan.spec.get(name, {})} for name in _SECTIONS}
+    return Benchmark(
         name=f"{study.name}: {plan.name}",
         deployment=plan.deployment,
+        workload=asked["workload"],
+        load=asked["load"],
+        slo_ttft_ms=asked["slo"].get("ttft_ms"),
+        slo_tpot_ms=asked["slo"].get("tpot_ms"),
+        slo_e2e_ms=asked["slo"].get("e2e_ms"),
+        power_source=asked["power"].get("source", "auto"),
         created_by=study.created_by,
-        load={"levels": [1], "requests": 1},
     )
-    if asked is None:
-        return benchmark
-    found, slo = asked.to_json(), asked.slo
-    benchmark.workload, benchmark.load = found["workload"], found["load"]
-    benchmark.slo_ttft_ms, benchmark.slo_tpot_ms, benchmark.slo_e2e_ms = slo.ttft_ms, slo.tpot_ms, slo.e2e_ms
-    benchmark.power_source = asked.power.source
-    return benchmark
 
 
 def _save(benchmark: Benchmark) -> Benchmark:

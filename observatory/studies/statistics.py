@@ -5,7 +5,7 @@ within a repeat cancel what drifts from repeat to repeat (Cox 1958, Planning of 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import atan, cos, exp, log, pi, sin, sqrt
 
 import numpy as np
@@ -26,8 +26,9 @@ class Estimate:
 
 
 def mean(values: Sequence[float]) -> Estimate | None:
-    """Over repeats, with its 95 % interval; None without any."""
-    return _interval(values, CONFIDENCE) if values else None
+    """Over repeats, with its 95 % interval; None without any. No metric is below zero, and so no bound is."""
+    found = _interval(values, CONFIDENCE) if values else None
+    return found if found is None or found.low is None else replace(found, low=max(0.0, found.low))
 
 
 def paired_ratio(base: Sequence[float], other: Sequence[float], comparisons: int = 1) -> Estimate | None:

@@ -2,7 +2,7 @@
 
 from observatory.studies.ready_made.base import Json, ReadyMade, Short, Sketch, llamacpp
 
-_PROMPT = 1024
+_PROMPT = 512
 _SHARES = (25, 50, 75)
 _ON = llamacpp(n_parallel=1, n_ctx=4096, cache_prompt=True, cache_ram_mib=0)
 _OFF = llamacpp(n_parallel=1, n_ctx=4096, cache_prompt=False, cache_ram_mib=0)
