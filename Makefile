@@ -5,7 +5,7 @@ VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --no-deps --require-hashes --disable-pip-version-check
 
-.PHONY: demo test studies install install-dev install-vllm lint types unit lock clean
+.PHONY: demo test studies install install-dev install-vllm lint types unit lock gpu-wheels clean
 
 ## Measure a real LLM server on this machine and look at the result in the dashboard (ONCE=1: stop after the table).
 demo: install
@@ -69,6 +69,15 @@ lock:
 	    $$( [ $$file = dev ] && echo "-c base.txt" ) --output-file $$file.txt --quiet; done
 	cd requirements && uv pip compile vllm.in --override vllm-overrides.txt --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --no-emit-index-url --only-binary :all: --output-file vllm.txt --quiet
+
+## Wheels for scripts/gpu_check.py on a GPU host without network; GPU_PYTHON is that host's version.
+GPU_PYTHON ?= 3.12
+GPU_PACKAGES := numpy|pyarrow|orjson|httptools|nvidia-ml-py
+gpu-wheels: | $(VENV)/bin/python
+	@mkdir -p wheels && awk '/^[a-z]/ { keep = $$0 ~ /^($(GPU_PACKAGES))==/ } keep' requirements/base.txt > wheels/needed.txt
+	$(BIN)/python -m pip download --quiet --no-deps --require-hashes --only-binary :all: --python-version $(GPU_PYTHON) \
+	  --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+	  --dest wheels -r wheels/needed.txt
 
 clean:
 	rm -rf $(VENV) var .mypy_cache .ruff_cache .pytest_cache

@@ -179,6 +179,8 @@ RUN_SILENCE_S = env.float("RUN_SILENCE_S", default=120.0)
 RUN_STOP_GRACE_S = env.float("RUN_STOP_GRACE_S", default=20.0)
 #: How long a run of several load hosts waits for the others.
 RUN_GATHER_S = env.float("RUN_GATHER_S", default=300.0)
+#: How long a run waits for the power workers of the machines that serve; then it goes on without its energy.
+RUN_POWER_WAIT_S = env.float("RUN_POWER_WAIT_S", default=30.0)
 #: How the instrument is started, such as ``taskset -c 2,3 python -m runners bench`` to pin it.
 RUN_COMMAND = shlex.split(env.str("RUN_COMMAND", default="")) or [sys.executable, "-m", "runners", "bench"]
 #: Whether staff may write commands that workers run to start an engine.

@@ -6,7 +6,7 @@ from celery import shared_task
 from django.db import connection
 
 from observatory.quality import evaluations
-from observatory.runs import dispatch, joined, launch
+from observatory.runs import dispatch, joined, launch, sampled
 from observatory.schedules import due
 from observatory.studies import trials
 
@@ -23,6 +23,11 @@ def run_benchmark(run_id: int) -> None:
 @shared_task
 def run_shard(shard_id: int) -> None:
     joined.execute(shard_id)
+
+
+@shared_task
+def sample_power(sampling_id: int) -> None:
+    sampled.execute(sampling_id)
 
 
 @shared_task

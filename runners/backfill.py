@@ -1,7 +1,6 @@
 """Power for a run that has ended, from what Prometheus kept or nvidia-smi wrote meanwhile."""
 
 import argparse
-import copy
 import sys
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,18 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from runners.load.energy_use import add_medians
-from runners.load.levels import by_level
-from runners.load.summary import plans_of, summarise_stage
-from runners.metrics import Mark
-from runners.power.devices import SourceError, weakest
+from runners.energies import with_power
+from runners.power.devices import SourceError
 from runners.power.options import add_power, power_of
+from runners.power.placement import summed
 from runners.power.samples import SCHEMA, Row
 from runners.power.sources import Archive, describe, open_sources
-from runners.results import energies, ledgers, write_results
-from runners.spec import Power, RunSpec
+from runners.results import write_results
+from runners.spec import Power
 
-_ENERGY_KEYS = ("power_w", "wh_per_query", "j_per_output_token", "j_per_total_token")
 #: Asked for on both sides of the measured time, so that slow instruments bracket it.
 _MARGIN_NS = 120_000_000_000
 
@@ -40,7 +36,7 @@ def fill(folder: Path, power: Power) -> dict[str, Any]:
         rows, samples = (pq.read_table(folder / f"{name}.parquet") for name in ("requests", "power"))
     except (OSError, orjson.JSONDecodeError, pa.ArrowInvalid) as error:
         raise SourceError(f"{folder} holds no results of a run that has ended: {error}") from None
-    samples, summary = with_power(rows, samples, summary, power)
+    samples, summary = filled(rows, samples, summary, power)
     draft = folder / "filling"
     draft.mkdir(exist_ok=True)
     write_results(draft, {"power": samples}, summary)
@@ -50,31 +46,24 @@ def fill(folder: Path, power: Power) -> dict[str, Any]:
     return summary
 
 
-def with_power(
+def filled(
     rows: pa.Table, samples: pa.Table, summary: Mapping[str, Any], power: Power
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Samples and summary of a run with the devices that the archives of ``power`` know for its time. Devices that were
-    sampled in the run stay, but for those that are told again. Raises SourceError.
+    sampled in the run stay, but for those that are told again. What the sampling lacked counts as told now. Raises
+    SourceError.
     """
     added, account = _archived(summary, power)
-    filled = copy.deepcopy(dict(summary))
     new = {device["id"] for device in account["devices"]}
-    kept = samples.filter(pc.invert(pc.is_in(samples["device"], pa.array(sorted(new), pa.string()))))
-    samples = pa.concat_tables([kept.cast(SCHEMA), pa.Table.from_pylist(added, schema=SCHEMA)])
-    filled["power"] = _joined(filled["power"], account, new)
-    spec = RunSpec.from_json(filled["spec"])
-    ledger_of = ledgers(samples, filled["power"], spec.account)
-    for plan in plans_of(rows, spec):
-        again = summarise_stage(rows, plan, spec, ledger_of=ledger_of)
-        for stage in (stage for stage in filled["stages"] if stage["index"] == plan.index):
-            stage["energy"] = again["energy"]
-            known = {key: again["metrics"][key] for key in _ENERGY_KEYS if key in again["metrics"]}
-            gone = (*_ENERGY_KEYS, "wh_per_query_median")
-            stage["metrics"] = {key: value for key, value in stage["metrics"].items() if key not in gone} | known
-    energy_of = energies(samples, filled["power"])
-    filled["attribution"] = add_medians(rows, filled["stages"], energy_of, filled["power"]["idle_w"])
-    filled["levels"] = by_level(filled["stages"])
-    return samples, filled
+    kept = [device for device in pc.unique(samples["device"]).to_pylist() if not _told_again(device, new)]
+    samples = samples.filter(pc.is_in(samples["device"], pa.array(kept, pa.string())))
+    samples = pa.concat_tables([samples.cast(SCHEMA), pa.Table.from_pylist(added, schema=SCHEMA)])
+    return samples, with_power(dict(summary), rows, samples, _joined(summary["power"], account, new))
+
+
+def _told_again(device: str, new: set[str]) -> bool:
+    """``device`` may stand behind the name of the machine that sampled it."""
+    return device in new or device.partition("/")[2] in new
 
 
 def _archived(summary: Mapping[str, Any], power: Power) -> tuple[list[Row], dict[str, Any]]:
@@ -99,14 +88,9 @@ def _archived(summary: Mapping[str, Any], power: Power) -> tuple[list[Row], dict
 
 
 def _joined(old: Mapping[str, Any], added: Mapping[str, Any], new: set[str]) -> dict[str, Any]:
-    devices = [device for device in old["devices"] if device["id"] not in new] + added["devices"]
-    return {
-        **old,
-        "source": "+".join(dict.fromkeys(device["source"] for device in devices)) or "none",
-        "mark": weakest(Mark(device["mark"]) for device in devices),
-        "devices": devices,
-        "notes": [*old["notes"], *added["notes"]],
-    }
+    devices = [device for device in old["devices"] if not _told_again(device["id"], new)] + added["devices"]
+    notes = [note for note in old["notes"] if note != old.get("fault")]
+    return {**old, **summed(devices), "fault": None, "notes": [*notes, *added["notes"]]}
 
 
 # command line

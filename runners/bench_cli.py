@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from runners.results import write_failure
 from runners.spec import (
     Account,
     Dialect,
+    Power,
     RunSpec,
     ServerMetrics,
     Shard,
@@ -93,13 +95,31 @@ def add_wire(group: Any) -> None:
 def _add_accounts(group: Any) -> None:
     group.add_argument("--slo", type=_slo, default=Slo(), metavar="ttft_ms=500,tpot_ms=50", help="bounds for goodput")
     add_power(group, "--power")
-    group.add_argument("--idle", type=float, default=3.0, metavar="S", help="seconds of idle power read at the start")
+    group.add_argument(
+        "--server-here", action="store_true", help="the server is on this machine although its address does not say so"
+    )
+    group.add_argument(
+        "--idle", type=float, default=Power.idle_s, metavar="S",
+        help="seconds of idle power read before the load, and after it (default %(default)s)",
+    )  # fmt: skip
+    group.add_argument("--observer", action="store_true", help="measure what reading the instruments costs itself")
+    group.add_argument("--start-below", type=float, metavar="C", help="first wait until the hottest GPU is below this")
+    group.add_argument(
+        "--start-steady", type=float, metavar="C", help="first wait until it cools by less than this a minute"
+    )
+    group.add_argument(
+        "--start-wait", type=float, default=Power.start_wait_s, metavar="S",
+        help="wait for that so many seconds at most, then begin all the same (default %(default)s)",
+    )  # fmt: skip
     group.add_argument("--usd-per-hour", type=float, help="price of the deployment: gives cost per million tokens")
     group.add_argument("--max-usd", type=float, help="refuse to start a run that may cost more at an API")
     group.add_argument(
         "--usd-per-mtok", type=_price, metavar="IN,OUT", help="what the API charges per million tokens, for --max-usd"
     )
     group.add_argument("--pue", type=float, help="facility overhead factor: gives energy with overhead")
+    group.add_argument(
+        "--traffic", type=float, metavar="N", help="queries an hour: gives energy with the idle time between them"
+    )
     add_timeouts(group)
 
 
@@ -168,8 +188,17 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         load=load_of(args),
         slo=args.slo,
         timeouts=timeouts_of(args),
-        power=power_of(args, args.idle),
-        account=Account(args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else ""),
+        power=replace(
+            power_of(args, args.idle),
+            observer=args.observer,
+            start_below_c=args.start_below,
+            start_steady_c_per_min=args.start_steady,
+            start_wait_s=args.start_wait,
+            server_here=args.server_here,
+        ),
+        account=Account(
+            args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else "", args.traffic
+        ),
         server=ServerMetrics(not args.no_metrics, args.metrics_url),
         shard=Shard(args.processes),
         budget=Budget(args.max_usd, *(args.usd_per_mtok or (None, None))),

@@ -11,8 +11,7 @@ from typing import Any, Self
 
 from runners.budget import Budget, complaint
 from runners.loads import MAX_LEVELS, Arrivals, Goal, Load, Search, check_load
-from runners.meters import Meter
-from runners.meters import complaint as meter_complaint
+from runners.powers import Power, check_power
 from runners.request_fields import body_complaint, header_complaint, key_header_complaint
 from runners.sources import (
     MAX_INPUT_TOKENS,
@@ -133,26 +132,6 @@ class Timeouts:
 
 
 @dataclass(frozen=True)
-class Power:
-    """``source``: auto, none, or instruments of this machine by name, joined by "+". ``meters``: further ones that have
-    to be told where they are. ``idle_s``: how long idle power is read before the first stage.
-
-    The CPU watts feed the modelled source only; missing means its published defaults.
-    """
-
-    source: str = "auto"
-    idle_s: float = 3.0
-    cpu_idle_w: float | None = None
-    cpu_max_w: float | None = None
-    meters: tuple[Meter, ...] = ()
-
-    @property
-    def sampled(self) -> bool:
-        """Whether anything is asked for."""
-        return self.source != "none" or bool(self.meters)
-
-
-@dataclass(frozen=True)
 class Shard:
     """How many processes carry the load together, and which of them this is; None: the one that starts the others."""
 
@@ -170,12 +149,16 @@ class ServerMetrics:
 
 @dataclass(frozen=True)
 class Account:
-    """What turns seconds and joules into money and facility energy; missing stays missing in every result."""
+    """What turns seconds and joules into money and facility energy; missing stays missing in every result.
+
+    ``queries_per_hour``: the traffic that the deployment gets, for its energy with the idle time between.
+    """
 
     usd_per_hour: float | None = None
     price_source: str = ""
     pue: float | None = None
     pue_source: str = ""
+    queries_per_hour: float | None = None
 
 
 @dataclass(frozen=True)
@@ -279,13 +262,13 @@ def _check(spec: RunSpec) -> None:
     for name, seconds in dataclasses.asdict(spec.timeouts).items():
         if not seconds > 0:
             raise SpecError(f"timeouts.{name}: above 0 seconds")
+    check_power(spec.power)
     if spec.account.pue is not None and not 1 <= spec.account.pue <= 5:
         raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
+    if spec.account.queries_per_hour is not None and not 0 < spec.account.queries_per_hour < float("inf"):
+        raise SpecError("account.queries_per_hour: above 0, or leave it out when the traffic is unknown")
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
         raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
-    for number, meter in enumerate(spec.power.meters):
-        if found := meter_complaint(meter):
-            raise SpecError(f"power.meters[{number}].{found[0]}: {found[1]}")
     _check_shard(spec)
     if spec.server.url and not spec.server.url.startswith(("http://", "https://")):
         raise SpecError("server.url: must start with http:// or https://")

@@ -195,7 +195,8 @@ def _keep(run: Run, plan: Plan, rows: pa.Table, windows: list[tuple[int, int]]) 
     seconds = (windows[-1][1] - windows[0][0]) / NS
     run.started_at, run.ended_at = _START, _START + timedelta(seconds=seconds)
     run.definitions_version = DEFINITIONS_VERSION
-    run.summary = _summary(run, plan, stage_summaries(plan, RunSpec.from_json(run.spec), rows, power, server))
+    stages, energy = stage_summaries(plan, RunSpec.from_json(run.spec), rows, power, server)
+    run.summary = _summary(run, plan, stages) | energy
     run.summary["server"] = server.account
     run.valid = run.summary["valid"]
     run.progress_series = progress_series(plan, 1.0)

@@ -22,13 +22,13 @@ from tests.services.site import wait_for
 ROOT = Path(__file__).resolve().parents[1]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = ["web", "bench", "control", "beat", "bench-gpu", "setup"]
+OURS = ["web", "bench", "control", "beat", "bench-gpu", "power-gpu", "setup"]
 
 
 def test_every_part_is_there() -> None:
     assert sorted(SERVICES) == sorted([*OURS, "redis", "postgres"])
     assert SERVICES["bench-gpu"]["profiles"] == ["gpu-host"]
-    assert [name for name, service in SERVICES.items() if "profiles" in service] == ["bench-gpu"]
+    assert [name for name, service in SERVICES.items() if "profiles" in service] == ["bench-gpu", "power-gpu"]
 
 
 def test_only_the_web_port_is_published_and_by_default_to_this_host_alone() -> None:
@@ -84,11 +84,11 @@ def test_each_queue_that_tasks_go_to_has_a_worker(settings: Any) -> None:
     served = {
         command[command.index("-Q") + 1] for name in OURS if "-Q" in (command := SERVICES[name].get("command", []))
     }
-    assert served == queues
+    assert served == queues | {"power.${POWER_HOST:-gpu}"}
     assert SERVICES["bench"]["command"][SERVICES["bench"]["command"].index("-c") + 1] == "1"
 
 
-@pytest.mark.parametrize("name", ["bench", "control", "beat", "bench-gpu"])
+@pytest.mark.parametrize("name", ["bench", "control", "beat", "bench-gpu", "power-gpu"])
 def test_the_celery_commands_are_known_to_celery(name: str) -> None:
     program, *options = SERVICES[name]["command"]
     known = subprocess.run(

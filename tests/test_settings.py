@@ -9,7 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Read by compose itself, by the S3 client or by the instruments, not by settings.py.
-ELSEWHERE = {"WEB_ADDRESS", "WEB_PORT", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "VLLM_PYTHON"}
+ELSEWHERE = {
+    "POWER_HOST",
+    "WEB_ADDRESS",
+    "WEB_PORT",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "VLLM_PYTHON",
+}
 
 
 def variables_read() -> set[str]:

@@ -1,11 +1,13 @@
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any
 
 from django.db.models import QuerySet
 from django.http import FileResponse
-from ninja import Field, FilterLookup, FilterSchema, Query, Router, Schema, Status
+from ninja import Field, File, FilterLookup, FilterSchema, Form, Query, Router, Schema, Status
+from ninja.files import UploadedFile
 
-from observatory.api.auth import Request
+from observatory.api.auth import Request, require_staff
 from observatory.api.errors import Fault, Problem, refused
 from observatory.api.records import get
 from observatory.api.shapes import (
@@ -13,6 +15,7 @@ from observatory.api.shapes import (
     CONFLICT,
     ERRORS,
     NOT_FOUND,
+    STAFF,
     Count,
     Input,
     Instant,
@@ -25,8 +28,9 @@ from observatory.api.shapes import (
 )
 from observatory.benchmarks.models import Benchmark
 from observatory.reports import raw
-from observatory.runs import dispatch, money, states
+from observatory.runs import afterwards, dispatch, money, states
 from observatory.runs.models import Measurement, Run
+from runners.meters import Prometheus
 from runners.metrics import BY_KEY
 from runners.spec import SpecError
 
@@ -230,6 +234,50 @@ _PARQUET: dict[str, Any] = {
 def request_file(request: Request, key: PathKey) -> Any:
     """The stored file as it is."""
     return _file(get(visible_runs(), key), "requests_file", "requests")
+
+
+class PrometheusIn(Input):
+    """Each series of ``query`` (PromQL, watts) is a device."""
+
+    url: Annotated[Line, Field(max_length=500)]
+    query: Annotated[Line, Field(max_length=2000)]
+    step_s: Annotated[float, Field(gt=0, le=3600)] = 1.0
+
+
+@router.post(
+    "/{key}/power/prometheus",
+    summary="Give an ended run the power that Prometheus kept",
+    response={200: RunDetailOut, **ERRORS, **STAFF, **NOT_FOUND, **BAD_BODY},
+)
+def add_prometheus(request: Request, key: PathKey, payload: PrometheusIn) -> Any:
+    """Staff only. Its energy is counted anew; nothing else of the run changes."""
+    require_staff(request)
+    run = get(visible_runs(), key)
+    return _added(lambda: afterwards.add(run, Prometheus(**payload.model_dump())), run, "query")
+
+
+@router.post(
+    "/{key}/power/log",
+    summary="Give an ended run the power that nvidia-smi logged",
+    response={200: RunDetailOut, **ERRORS, **STAFF, **NOT_FOUND, **BAD_BODY},
+)
+def add_log(
+    request: Request, key: PathKey, log: File[UploadedFile], zone: Form[Annotated[Line, Field(max_length=60)]] = "UTC"
+) -> Any:
+    """Staff only. The CSV of ``nvidia-smi --query-gpu=timestamp,uuid,name,power.draw --format=csv -lms 100``, its times
+    local to ``zone``.
+    """
+    require_staff(request)
+    run = get(visible_runs(), key)
+    return _added(lambda: afterwards.add_log(run, log.chunks(), zone), run, "log")
+
+
+def _added(add: Callable[[], None], run: Run, field: str) -> Run:
+    try:
+        add()
+    except afterwards.NoPower as error:
+        raise refused([Fault(field=error.field or field, problem=str(error))]) from None
+    return get(visible_runs().prefetch_related("stages"), run.pk)
 
 
 @router.get(

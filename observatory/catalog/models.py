@@ -11,6 +11,7 @@ from django.urls import reverse
 from observatory.catalog import recipes, wire
 from observatory.catalog.fields import EncryptedTextField, EndpointURLField, storable, visible_ascii
 from runners.address import AddressError, parse_endpoint
+from runners.powers import HOST_NAME
 from runners.spec import Dialect, SpecError
 
 NOT_NEGATIVE = (MinValueValidator(0),)
@@ -303,6 +304,15 @@ def _origin(url: str) -> tuple[str, str, int] | None:
     return address.scheme, address.host, address.port
 
 
+def host_names(text: str) -> None:
+    """Refuses what cannot be a part of a queue's name."""
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        if not HOST_NAME.fullmatch(name):
+            raise ValidationError(
+                f"{name[:63]} is not a name of letters, digits, dots, hyphens and underscores, such as gpu-1"
+            )
+
+
 class Deployment(models.Model):
     """What stands behind an endpoint: engine, precision, parallelism, hardware, price, place."""
 
@@ -334,6 +344,19 @@ class Deployment(models.Model):
     )
     price_source = models.CharField(max_length=200, blank=True)
     site = models.ForeignKey(Site, null=True, blank=True, on_delete=models.PROTECT)
+    power_hosts = models.CharField(
+        max_length=300,
+        blank=True,
+        validators=(host_names,),
+        help_text="Names of the machines that serve, separated by commas; on each a worker with -Q power.NAME samples. "
+        "Empty: the server is on the load host, or its energy is not measured.",
+    )
+    queries_per_hour = models.FloatField(
+        null=True,
+        blank=True,
+        validators=(MinValueValidator(0.001),),
+        help_text="Traffic that it gets, for its energy with the idle time between. Empty when unknown.",
+    )
 
     class Meta:
         ordering = ("name",)
@@ -343,6 +366,11 @@ class Deployment(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("deployment", args=[self.pk])
+
+    @property
+    def power_host_names(self) -> list[str]:
+        """In the order given, each once."""
+        return list(dict.fromkeys(filter(None, (name.strip() for name in self.power_hosts.split(",")))))
 
     @property
     def hardware(self) -> str:

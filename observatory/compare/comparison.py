@@ -7,7 +7,7 @@ from typing import Any
 
 from observatory.compare.intervals import number_difference, percentile_difference
 from observatory.compare.quality import accuracy_difference
-from observatory.compare.refusals import QUALITY_METRICS, Refusals, refusal_of, refusals
+from observatory.compare.refusals import ENERGY_METRICS, QUALITY_METRICS, Refusals, refusal_of, refusals
 from observatory.compare.setups import SetupDifference, setup_differences
 from observatory.compare.stages import Number, StageResult
 from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Better, Metric, Shape, significant
@@ -144,6 +144,8 @@ def _missing(stage: StageResult, metric: Metric, statistic: str) -> str:
         return (
             f"{stage.label} has too few samples for a {statistic} (n = {whole.n}, {PERCENTILE_MIN_N[statistic]} needed)"
         )
+    if metric.key in ENERGY_METRICS and stage.energy_reason:
+        return f"{stage.label} has no energy: {stage.energy_reason}"
     return f"{stage.label} has no {metric.label.lower() if metric.label[1:2].islower() else metric.label}"
 
 

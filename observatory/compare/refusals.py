@@ -105,7 +105,13 @@ def _energy(base: StageResult, other: StageResult) -> str:
     if base.energy_boundary != other.energy_boundary:
         return (
             f"Different energy boundaries: {base.label} counts {base.energy_boundary}, {other.label} "
-            f"{other.energy_boundary}. Measure both with the same power source."
+            f"{other.energy_boundary}. Measure both with the same power source{_narrow(base, other)}."
+        )
+    if base.energy_shared != other.energy_shared:
+        shared = base if base.energy_shared else other
+        return (
+            f"Different energy boundaries: the energy of {shared.label} is that of a whole board that serves others "
+            "too. Measure it with the board to itself."
         )
     if base.energy_mark != other.energy_mark:
         return (
@@ -113,6 +119,12 @@ def _energy(base: StageResult, other: StageResult) -> str:
             "Measure both with the same power source."
         )
     return ""
+
+
+def _narrow(base: StageResult, other: StageResult) -> str:
+    """Where both hold accelerators, those have a figure each."""
+    both = all("accelerator" in (stage.energy_boundary or "").split("+") for stage in (base, other))
+    return ", or read the narrow figures on the two Energy tabs, which hold accelerators alone" if both else ""
 
 
 def _cost(base: StageResult, other: StageResult) -> str:

@@ -63,6 +63,7 @@ def stage_result(stage: Stage, label: str, rows: pa.Table | None = None) -> Stag
     own = None if rows is None else stage_rows(rows, stage.index)
     workload: Mapping[str, Any] = run.spec.get("workload", {})
     energy: Mapping[str, Any] = stage.energy or {}
+    power: Mapping[str, Any] = (run.summary or {}).get("power") or {}
     return StageResult(
         label=label,
         run_id=run.pk,
@@ -82,11 +83,21 @@ def stage_result(stage: Stage, label: str, rows: pa.Table | None = None) -> Stag
         energy_boundary=energy.get("boundary"),
         energy_mark=energy.get("mark"),
         energy_short=bool(energy.get("short")),
+        energy_shared=any(device.get("shared") for device in power.get("devices") or []),
+        energy_reason=_why_no_energy(energy, power),
         price_basis=(stage.cost or {}).get("basis"),
         numbers=stage_numbers(stage, own),
         samples={} if own is None else stage_samples(own),
         setup=run_setup(run),
     )
+
+
+def _why_no_energy(energy: Mapping[str, Any], power: Mapping[str, Any]) -> str:
+    """Empty where there is a figure, or nothing is known."""
+    if energy.get("it_j") is not None:
+        return ""
+    reasons: list[Mapping[str, Any]] = energy.get("reasons") or power.get("notes") or []
+    return str(reasons[0]["text"]) if reasons else ""
 
 
 def _asked(tokens: Any) -> int | str | None:

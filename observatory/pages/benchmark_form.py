@@ -120,7 +120,7 @@ class BenchmarkForm(forms.ModelForm):  # type: ignore[type-arg]
     find = forms.ChoiceField(
         choices=GOALS, required=False, label="Search for", help_text="A search chooses its levels by itself."
     )
-    search_share = real("Share that must meet them", Search.share, "0.95: 95 of 100 planned requests.")
+    search_share = real("Share that meets them", Search.share, "0.95: 95 of 100 planned requests.")
     search_tolerance = real("Exact to", Search.tolerance, "0.1: the answer is within 10 %.")
     max_stages = whole("Stages at most", Search.max_stages)
     repeats = whole("Repeats", Load.repeats, "All levels so often, in turn, for intervals from run to run.")
@@ -150,7 +150,7 @@ class BenchmarkForm(forms.ModelForm):  # type: ignore[type-arg]
     turns = LengthField(initial=Conversations.turns, label="Turns", required=False, help_text="Of each conversation.")
     think_s = real("Think time, seconds", Conversations.think_s, "From an answer to the next question.")
     think_cv = real("Spread of think times", Conversations.think_cv, "0: all alike; 1: exponential.")
-    every_s = real("A turn at most every, seconds", Conversations.every_s, "0: no schedule.")
+    every_s = real("Turn every, seconds", Conversations.every_s, "At most so often; 0: no schedule.")
     calls = LengthField(initial=Agents.calls, label="Calls", required=False, help_text="Requests of each task.")
     result_tokens = LengthField(initial=Agents.result_tokens, label="Tokens of a tool's result", required=False)
     tool_s = real("What a tool takes, seconds", Agents.tool_s)
@@ -159,7 +159,7 @@ class BenchmarkForm(forms.ModelForm):  # type: ignore[type-arg]
     input_sweep = CountsField(
         required=False, label="Sweep of prompt tokens", help_text="Lengths in turn at one load, such as 128, 1024."
     )
-    answers = forms.ChoiceField(choices=ANSWERS, required=False, label="Answers come")
+    answers = forms.ChoiceField(choices=ANSWERS, required=False, initial="stream", label="Answers come")
     choices = whole("Answers per request", Workload.choices)
     models = ModelsField(
         required=False, label="Models by weight", help_text="Instead of the endpoint's, one a line: lora-a = 1."
@@ -225,12 +225,13 @@ class BenchmarkForm(forms.ModelForm):  # type: ignore[type-arg]
     def sections(self) -> Iterator[Section]:
         """What the page shows, in its order."""
         for legend, names, more in self.groups:
-            told = {name for name in more if name in self.errors or self[name].value() not in self._usual(name)}
-            yield Section(legend, self._shown(names), self._shown(more), bool(told))
+            told = any(name in self.errors or not self._usual(name) for name in more)
+            yield Section(legend, self._shown(names), self._shown(more), told)
 
-    def _usual(self, name: str) -> tuple[Any, ...]:
-        usual = self.fields[name].initial
-        return (usual, str(usual), None, "", [], False)
+    def _usual(self, name: str) -> bool:
+        """Whether a field holds what it holds when nobody touches it."""
+        value, usual = self[name].value(), self.fields[name].prepare_value(self.fields[name].initial)
+        return value in (None, "", False) or str(value) == str(usual)
 
     def _shown(self, names: tuple[str, ...]) -> list[Shown]:
         found = []

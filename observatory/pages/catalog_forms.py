@@ -181,8 +181,15 @@ class DeploymentForm(forms.ModelForm):  # type: ignore[type-arg]
             "usd_per_hour",
             "price_source",
             "site",
+            "power_hosts",
+            "queries_per_hour",
         )
-        labels = {"usd_per_hour": "Price, $ per hour"}
+        labels = {
+            "usd_per_hour": "Price, $ per hour",
+            "power_hosts": "Power hosts",
+            "queries_per_hour": "Traffic, queries an hour",
+        }
+        widgets = {"power_hosts": forms.TextInput(attrs={"placeholder": "gpu-1"})}
         help_texts = {
             "accelerator": "Leave empty when unknown, or when it runs on the CPU.",
             "runs_on_cpu": "Tick it where no accelerator does the work; with neither, the hardware is not stated.",

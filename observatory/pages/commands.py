@@ -158,8 +158,14 @@ def _accounts(power: Power, account: Account, timeouts: Timeouts) -> Options:
     return [
         *arguments_of(power, "--power"),
         ("--idle", None if power.idle_s == Power().idle_s else power.idle_s),
+        ("--observer", "" if power.observer else None),
+        ("--start-below", power.start_below_c),
+        ("--start-steady", power.start_steady_c_per_min),
+        ("--start-wait", None if power.start_wait_s == Power().start_wait_s else power.start_wait_s),
+        ("--server-here", "" if power.server_here else None),
         ("--usd-per-hour", account.usd_per_hour),
         ("--pue", account.pue),
+        ("--traffic", account.queries_per_hour),
         *limits,
     ]
 

@@ -35,6 +35,8 @@ COLUMNS = {
     "usd_per_hour": "usd_per_hour",
     "price_source": "price_source",
     "site": "site.name",
+    "power_hosts": "power_hosts",
+    "queries_per_hour": "queries_per_hour",
 }
 
 

@@ -13,6 +13,7 @@ from observatory.pages.estimated_work import Facts, Work, work_of
 from observatory.runs import money
 from observatory.runs.models import Measurement, Run
 from runners.metrics import Mark
+from runners.power.idle import idle_seconds
 from runners.spec import Arrivals, RunSpec, SpecError
 
 ASSUMED_TTFT_MS = 300.0
@@ -95,7 +96,7 @@ def facts_of(spec: RunSpec) -> Facts:
 
 
 def estimate(spec: RunSpec, pace: Pace, facts: Facts | None = None) -> Estimate:
-    """The sum over the stages, with reading idle power beforehand. Raises SpecError for a load beyond all counting."""
+    """The sum over the stages, with idle power before and after. Raises SpecError for a load beyond all counting."""
     load, work = spec.load, work_of(spec.workload, facts or {})
     levels = load.levels[:1] * load.search.max_stages if load.search else load.levels * load.repeats
     levels *= len(spec.workload.input_sweep) or 1
@@ -103,7 +104,7 @@ def estimate(spec: RunSpec, pace: Pace, facts: Facts | None = None) -> Estimate:
         stages = [_stage(spec, level, pace, work) for level in levels]
     except OverflowError:
         raise SpecError("load.levels: a stage at such a level has no end; give levels such as 1, 4, 16") from None
-    seconds = sum(stage_s for stage_s, _ in stages) + spec.power.idle_s * spec.power.sampled
+    seconds = sum(stage_s for stage_s, _ in stages) + idle_seconds(spec.power)
     requests = None if load.search else sum(count for _, count in stages)
     price = spec.account.usd_per_hour
     return Estimate(

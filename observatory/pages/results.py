@@ -201,8 +201,11 @@ class RunResults:
 
     @property
     def _devices(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = (self.summary.get("power") or {}).get("devices", [])
-        return found
+        """Those of the server, then those of a load host on another machine."""
+        power = self.summary.get("power") or {}
+        client = power.get("client") or {}
+        own = [{**device, "name": f"{device['name']} (load host)"} for device in client.get("devices", [])]
+        return [*power.get("devices", []), *own]
 
 
 def title(run: Run) -> str:

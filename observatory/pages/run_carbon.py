@@ -24,12 +24,14 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Place:
-    """What a query would emit somewhere, with that place's PUE and grid."""
+    """What a query would emit and drink somewhere, with that place's PUE, grid and WUE."""
 
     name: str
     pue: float
     location_g: float
     market_g: float | None
+    site_ml: float | None = None
+    total_ml: float | None = None
 
 
 def footprint(wh: float, factors: Any) -> Footprint:
@@ -75,4 +77,4 @@ def _place(name: str, wh: float, factors: Any) -> Place | None:
     made = footprint(wh, factors)
     if made.location_g is None:
         return None
-    return Place(name, factors.pue, made.location_g, made.market_g)
+    return Place(name, factors.pue, made.location_g, made.market_g, made.site_ml, made.total_ml)

@@ -13,7 +13,7 @@ from observatory.theory.accounts import api_prices, hourly
 from observatory.theory.accounts.api_cost import Rates, api_cost
 from observatory.theory.accounts.hourly import Basis, Denominator, Hour
 from observatory.theory.accounts.usage import Usage
-from runners.metrics import Mark
+from runners.metrics import Mark, significant
 
 BASES = {
     Basis.RENT: "Rent",
@@ -222,6 +222,7 @@ def context(results: RunResults, stage: StageResults, query: Mapping[str, str]) 
         "cost_rows": rows,
         "shown": shown,
         "break_even": share,
+        "break_even_percent": None if share is None else significant(100 * share),
         "break_even_reason": why,
         "price_models": [f"{provider}/{model}" for provider, model in api_prices.token_models()
                          if provider in ("anthropic", "openai", "google", "mistral", "deepseek", "x-ai")],

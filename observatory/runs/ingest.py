@@ -136,8 +136,13 @@ def store(folder: str, table: pa.Table | None, name: str, secret: str) -> str:
 
 def discard(results: Results) -> None:
     """Takes back from storage what ``collect`` put there."""
-    stored = (results.requests_file, results.power_file, results.server_file, results.answers_file)
-    for name in filter(None, stored):
+    for name in (results.requests_file, results.power_file, results.server_file, results.answers_file):
+        remove(name)
+
+
+def remove(name: str) -> None:
+    """Takes back what ``store`` put into storage; nothing for an empty name."""
+    if name:
         default_storage.delete(name)
 
 

@@ -19,6 +19,7 @@ from observatory.runs.instrument import Instrument
 from observatory.runs.joined import measuring
 from observatory.runs.models import Run
 from observatory.runs.patience import patiently
+from observatory.runs.powerhosts import PowerHosts
 from observatory.runs.watch import Watch
 from runners.load.judgement import reason
 
@@ -66,8 +67,11 @@ def execute(run_id: int) -> None:
 
 
 def _measure_and_store(run: Run, directory: Path, secret: str) -> None:
-    copier = spool.Copier(run, directory, secret)
-    renew = partial(states.renew, run)
+    copier, hosts = spool.Copier(run, directory, secret), PowerHosts(run)
+    if ending := hosts.gather():
+        _store(run, ending, directory, secret, _PATIENCE_S)
+        return
+    renew = hosts.renewing(partial(states.renew, run))
     with engines.running(run, directory, secret, renew) as engine:
         spec = work.furnish(run, directory, **engines.aimed(run, engine))
         connection.close()  # nothing needs it until the run has ended
@@ -75,20 +79,26 @@ def _measure_and_store(run: Run, directory: Path, secret: str) -> None:
         with instrument, Watch(instrument, copier, secret, renew) as watch:
             ending = follow(run, instrument, watch, partial(engines.died, engine))
             engines.end(engine, directory)
-            _store(run, ending, directory, secret, _PATIENCE_S)
+            hosts.close()
+            _store(run, ending, directory, secret, _PATIENCE_S, hosts)
 
 
 def _measure_together(run: Run, directory: Path, secret: str) -> None:
     """As the first of several load hosts, and the one that brings all of them together."""
+    hosts = PowerHosts(run)
+    if ending := hosts.gather():
+        _store(run, ending, directory, secret, _PATIENCE_S)
+        return
     first = shards.create(run, run.lease_owner)
     shards.set_clock(first, clocks.compare())
     own = directory / "0"
     own.mkdir()
     crew = Crew(run)
-    with measuring(first, own, secret, crew.renew) as (instrument, watch, relay):
+    with measuring(first, own, secret, hosts.renewing(crew.renew)) as (instrument, watch, relay):
         ending = follow(run, instrument, watch, lambda: relay.step() or crew.step())
         crew.close(ending)
-        _store(run, crew.judged(ending), directory, secret, _PATIENCE_S)
+        hosts.close()
+        _store(run, crew.judged(ending), directory, secret, _PATIENCE_S, hosts)
 
 
 def _host_fault(error: Exception) -> Ending:
@@ -104,10 +114,16 @@ def _fault(ending: Ending) -> dict[str, str] | None:
     return None if ending.status is Run.Status.FINISHED else reason(ending.code, ending.text)
 
 
-def _store(run: Run, ending: Ending, directory: Path, secret: str, patience_s: float) -> None:
-    """Ends the run with what lies in ``directory``, and waits for a database that is away."""
+def _store(
+    run: Run, ending: Ending, directory: Path, secret: str, patience_s: float, hosts: PowerHosts | None = None
+) -> None:
+    """Ends the run with what lies in ``directory`` and what its ``hosts`` sampled, and waits for a database that is
+    away.
+    """
     if run.load_hosts > 1:
         directory = merging.merged(run, directory, _fault(ending))
+    if hosts:
+        hosts.put(directory)
     results = ingest.collect(run, directory, secret)
     if ending.status is Run.Status.FINISHED and results.summary is None:
         ending = Ending(Run.Status.FAILED, ending.code or "no_summary", ending.text or "It left no summary.")

@@ -168,6 +168,45 @@ class Shard(models.Model):
         return self.owner.rpartition(":")[0]
 
 
+class Sampling(models.Model):
+    """Power that the worker of one machine samples for a running run that is driven from another one.
+
+    waiting -> sampling -> ended | lost. It counts as ready once its clock is known. Clocks: the broker's time less its
+    CLOCK_MONOTONIC, in nanoseconds, before and after.
+    """
+
+    class Status(models.TextChoices):
+        WAITING = "waiting"
+        SAMPLING = "sampling"
+        ENDED = "ended"
+        LOST = "lost"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="samplings")
+    host = models.CharField(max_length=63, help_text="The name in the worker's queue, power.NAME")
+    epoch = models.PositiveIntegerField()
+    status = models.CharField(max_length=20, choices=Status, default=Status.WAITING)
+    owner = models.CharField(max_length=200, blank=True)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    stop = models.BooleanField(default=False)
+    power_w = models.FloatField(null=True, blank=True, help_text="Latest reading of all its devices together")
+
+    clock_offset_ns = models.BigIntegerField(null=True, blank=True)
+    clock_bound_ns = models.BigIntegerField(null=True, blank=True)
+    end_offset_ns = models.BigIntegerField(null=True, blank=True)
+
+    code = models.CharField(max_length=60, blank=True)
+    text = models.TextField(blank=True)
+    description = models.JSONField(null=True, blank=True, help_text="The sampler's account of itself")
+    power_file = models.FileField(upload_to="runs", blank=True, max_length=300)
+
+    class Meta:
+        ordering = ("run", "host")
+        constraints = (models.UniqueConstraint(fields=("run", "host"), name="sampling_once_per_host"),)
+
+    def __str__(self) -> str:
+        return f"Power of {self.host} for run {self.run_id}"
+
+
 class Stage(models.Model):
     """One load level of a run, once for each repeat. planned = ok + failed + cancelled + not_sent, always."""
 

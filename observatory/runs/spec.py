@@ -39,7 +39,7 @@ def build(benchmark: Benchmark) -> RunSpec:
                 "tpot_ms": benchmark.slo_tpot_ms,
                 "e2e_ms": benchmark.slo_e2e_ms,
             },
-            "power": {"source": benchmark.power_source},
+            "power": {"source": benchmark.power_source, "hosts": _power_hosts(benchmark)},
             "account": _account(deployment),
             "server": {"url": endpoint.metrics_url},
             "shard": {"count": benchmark.load_hosts},
@@ -67,7 +67,12 @@ def _account(deployment: Deployment) -> dict[str, Any]:
         "price_source": "" if price is None else deployment.price_source,
         "pue": factors.pue if factors else None,
         "pue_source": (factors.source or str(site)) if factors and factors.pue is not None else "",
+        "queries_per_hour": deployment.queries_per_hour,
     }
+
+
+def _power_hosts(benchmark: Benchmark) -> list[str]:
+    return [] if benchmark.power_source == "none" else benchmark.deployment.power_host_names
 
 
 def fingerprint(spec: RunSpec | QualitySpec) -> str:

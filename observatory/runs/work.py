@@ -83,6 +83,11 @@ def folder(run: Run, shard: int = 0) -> Path:
     return _all() / (f"{run.pk}-{run.epoch}" + (f"-{shard}" if shard else ""))
 
 
+def power_folder(run: Run, host: str) -> Path:
+    """Of the worker that samples power on ``host``, which may be a load host as well."""
+    return _all() / f"{run.pk}-{run.epoch}-power-{host}"
+
+
 def clear() -> None:
     """Removes the folders that killed workers of this host left behind: those of runs that run no more."""
     running = Run.objects.filter(status=Run.Status.RUNNING).values_list("pk", "epoch")

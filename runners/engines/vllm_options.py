@@ -3,7 +3,10 @@
 from runners.engines.options import Kind, Option
 
 _DTYPES = ("auto", "bfloat16", "float16", "float32")
-_KV_DTYPES = ("auto", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2")
+_KV_DTYPES = (
+    "auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_per_token_head", "int8_per_token_head",
+    "int4_per_token_head", "nvfp4",
+)  # fmt: skip
 
 OPTIONS = (
     Option("served-model-name", Kind.TEXT, "the name that requests give; else the model's"),
@@ -22,7 +25,6 @@ OPTIONS = (
     Option("max-model-len", Kind.INTEGER, "longest prompt and answer together, tokens", least=1),
     Option("max-num-seqs", Kind.INTEGER, "most requests served at once", least=1),
     Option("max-num-batched-tokens", Kind.INTEGER, "most tokens of one step, over all requests", least=1),
-    Option("max-num-partial-prefills", Kind.INTEGER, "most prompts that are in pieces at once", least=1),
     Option("long-prefill-token-threshold", Kind.INTEGER, "from how many tokens a prompt counts as long", least=0),
     Option("scheduling-policy", Kind.CHOICE, "who goes first", ("fcfs", "priority")),
     Option("enable-chunked-prefill", Kind.SWITCH, "compute long prompts in pieces beside decoding"),
@@ -33,7 +35,6 @@ OPTIONS = (
     Option("gpu-memory-utilization", Kind.NUMBER, "share of the memory of a GPU that is taken", least=0.01, most=1),
     Option("kv-cache-memory-bytes", Kind.INTEGER, "bytes of KV cache for each GPU", least=1),
     Option("kv-cache-dtype", Kind.CHOICE, "number format of the KV cache", _KV_DTYPES),
-    Option("swap-space", Kind.NUMBER, "main memory for swapped KV blocks, GiB", least=0),
     Option("cpu-offload-gb", Kind.NUMBER, "weights kept in main memory, GiB for each GPU", least=0),
     Option("enforce-eager", Kind.SWITCH, "no CUDA graphs and no compilation: quicker to start"),
     Option("compilation-config", Kind.OBJECT, "how the model is compiled"),
@@ -55,5 +56,4 @@ OPTIONS = (
     Option("tool-call-parser", Kind.TEXT, "which model's tool calls are read"),
     Option("enable-auto-tool-choice", Kind.SWITCH, "let the model choose tools"),
     Option("async-scheduling", Kind.SWITCH, "plan a step while the last one is computed"),
-    Option("disable-log-stats", Kind.SWITCH, "no figures in the log, none in /metrics"),
 )

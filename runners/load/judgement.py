@@ -83,7 +83,7 @@ def verdict(reasons: list[dict[str, str]], client: Client | None) -> str:
     codes = {item["code"] for item in reasons}
     if client and client.stop_reason in ("interrupted", "cancelled"):
         return "interrupted"
-    if codes & {"no_success", "failures", "stopped"}:
+    if "client_saturated" not in codes and codes & {"no_success", "failures", "stopped"}:
         return "failed"
     if codes & {"client_busy", "client_lag", "client_capped", "client_saturated", "client_error"}:
         return "client_limited"
@@ -190,7 +190,8 @@ def _failure_reasons(rows: StageRows, counts: dict[str, int], client: Client | N
     reasons = []
     if client and client.stop_reason and client.stop_reason not in ("interrupted", "cancelled"):
         words = HELP.get(Outcome(client.stop_reason), "") if client.stop_reason in set(Outcome) else ""
-        reasons.append(reason("stopped", f"the stage was stopped: {client.stop_reason}. {words}".strip()))
+        code = client.stop_reason if client.stop_reason == Outcome.CLIENT_SATURATED else "stopped"
+        reasons.append(reason(code, f"the stage was stopped: {client.stop_reason}. {words}".strip()))
     if not planned:
         reasons.append(
             reason(
@@ -216,8 +217,6 @@ def _client_reasons(
     reasons: list[dict[str, str]] = []
     if client is None:
         return reasons
-    if client.stop_reason == str(Outcome.CLIENT_SATURATED):
-        reasons.append(reason("client_saturated", HELP[Outcome.CLIENT_SATURATED]))
     if client.capped:
         reasons.append(reason("client_capped", "max_in_flight was reached: requests waited at the client"))
     long_enough = window is not None and window.seconds >= _BUSY_MIN_S

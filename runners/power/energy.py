@@ -1,6 +1,6 @@
 """The energy ledger of a window, from power samples. Pure: no clock, no file, no instrument."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from runners.metrics import Mark
 from runners.power.boundary import holders
 from runners.power.devices import Device, Layer, weakest
 from runners.power.instruments import GAP_NS, REASONS, Floats, Int64s, Reading, counter_energy, fresh, power_integral
+from runners.power.state import device_state, state_fault, state_flags
 
 MIN_UPDATES = 20
 SHORT_S = 30.0
@@ -22,7 +23,8 @@ LIMIT_TOLERANCE = 1.1
 class DeviceEnergy:
     """One device in one window: what each instrument says, and the figure that stands (J), or why there is none.
 
-    ``edge_j`` is the uncertainty of the window's edges: one update period of mean power at each.
+    ``edge_j`` is the uncertainty of the window's edges: one update period of mean power at each, and as long as the
+    clocks may differ where another machine sampled. ``state`` is that of docs/result-files.md.
     """
 
     device: Device
@@ -31,6 +33,7 @@ class DeviceEnergy:
     energy_j: float | None = None
     edge_j: float = 0.0
     reason: str = ""
+    state: dict[str, Any] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float | None:
@@ -91,6 +94,11 @@ def window_ledger(
         "boundary": "+".join(dict.fromkeys(layer["layer"] for layer in counted)),
         "mark": mark,
         "instruments": [_instrument(energy) for energy in energies],
+        "states": [
+            {"device": energy.device.id, **energy.state}
+            for energy in energies
+            if energy.device.layer is Layer.ACCELERATOR
+        ],
         "reasons": _reasons(energies),
     }
 
@@ -121,16 +129,17 @@ def device_energies(
 
 def _device_energy(rows: pa.Table, start_ns: int, end_ns: int, device: Device, sampler_lost: bool) -> DeviceEnergy:
     update_ns = int(device.update_ms * 1e6)
+    state = device_state(rows, start_ns, end_ns)
     ended = rows.filter(pc.and_(pc.is_valid(rows["reason"]), pc.less_equal(rows["t_ns"], end_ns)))
     if ended.num_rows:
-        return DeviceEnergy(device, reason=ended["reason"][0].as_py())
+        return DeviceEnergy(device, reason=ended["reason"][0].as_py(), state=state)
     if end_ns - start_ns < MIN_UPDATES * update_ns:
-        return DeviceEnergy(device, reason="window_too_short")
+        return DeviceEnergy(device, reason="window_too_short", state=state)
     counter = _counter(rows, start_ns, end_ns, device)
     integral = _integral(rows, start_ns, end_ns, device)
     chosen = counter if device.counter else integral
     assert chosen is not None  # noqa: S101
-    reason = chosen.reason or _out_of_range(rows, start_ns, end_ns, chosen.energy_j)
+    reason = chosen.reason or _out_of_range(rows, start_ns, end_ns, chosen.energy_j) or state_fault(state)
     if reason == "window_not_bracketed" and sampler_lost:
         reason = "sampler_lost"
     return DeviceEnergy(
@@ -138,8 +147,9 @@ def _device_energy(rows: pa.Table, start_ns: int, end_ns: int, device: Device, s
         counter_j=counter.energy_j if counter else None,
         integral_j=integral.energy_j if integral else None,
         energy_j=None if reason else chosen.energy_j,
-        edge_j=2 * (chosen.energy_j or 0.0) * update_ns / (end_ns - start_ns),
+        edge_j=2 * (chosen.energy_j or 0.0) * (update_ns + device.clock_bound_ms * 1e6) / (end_ns - start_ns),
         reason=reason,
+        state=state,
     )
 
 
@@ -166,8 +176,10 @@ def _integral(rows: pa.Table, start_ns: int, end_ns: int, device: Device) -> Rea
     if stamps.null_count == 0:
         new = fresh(stamps.to_numpy(), power_mw)
         t_ns, power_mw = t_ns[new], power_mw[new]
+    # A reading stands until the next one: when it is read it is half an update old, on average.
+    window_ns = int((device.power_window_ms + device.update_ms) * 1e6)
     gap_ns = max(GAP_NS, int(3 * device.update_ms * 1e6))
-    return power_integral(t_ns, power_mw, start_ns, end_ns, window_ns=int(device.power_window_ms * 1e6), gap_ns=gap_ns)
+    return power_integral(t_ns, power_mw, start_ns, end_ns, window_ns=window_ns, gap_ns=gap_ns)
 
 
 def _series(rows: pa.Table, column: str) -> tuple[Int64s, Floats]:
@@ -186,10 +198,10 @@ def _out_of_range(rows: pa.Table, start_ns: int, end_ns: int, energy_j: float | 
 
 
 def _groups(energies: tuple[DeviceEnergy, ...]) -> list[tuple[list[DeviceEnergy], str]]:
-    """Devices of one layer and source together, each group with the layer that holds it already ("": none)."""
+    """Devices of one machine, layer and source together, each group with the layer that holds it already ("": none)."""
     groups: dict[tuple[Layer, str, str], list[DeviceEnergy]] = {}
     for energy in energies:
-        groups.setdefault((energy.device.layer, energy.device.source, ""), []).append(energy)  # all of one machine
+        groups.setdefault((energy.device.layer, energy.device.source, energy.device.host), []).append(energy)
     return list(zip(groups.values(), holders(list(groups)), strict=True))
 
 
@@ -209,6 +221,7 @@ def _layer(group: list[DeviceEnergy], held: str) -> dict[str, Any]:
         "method": _common([energy.method for energy in group], "power_integral"),
         "source": "; ".join(dict.fromkeys(device.reading for device in devices)),
         "note": "; ".join(dict.fromkeys([*_not_added(held, devices[0].layer), *(_remark(energy) for energy in group)])),
+        "sampled_by": ", ".join(dict.fromkeys(device.host for device in devices if device.host)),
     }
 
 
@@ -258,6 +271,7 @@ def _idle(idle_w: float | None, window_s: float, mark: Mark | None) -> list[dict
             "method": "factor",
             "source": "idle power before the first stage × window",
             "note": "Contained in the layers above, not added to them.",
+            "sampled_by": "",
         }
     ]
 
@@ -281,6 +295,7 @@ def _overhead(
             "method": "factor",
             "source": pue_source or "PUE as given, without a source",
             "note": "",
+            "sampled_by": "",
         }
     ]
 
@@ -295,11 +310,18 @@ def _instrument(energy: DeviceEnergy) -> dict[str, Any]:
     }
 
 
+def _codes(energy: DeviceEnergy) -> list[str]:
+    """Why there is no figure, else what must be known beside it."""
+    if energy.reason:
+        return [energy.reason]
+    disagree = ["disagree"] if energy.verdict == "disagree" else []
+    return disagree + (state_flags(energy.state) if energy.device.layer is Layer.ACCELERATOR else [])
+
+
 def _reasons(energies: tuple[DeviceEnergy, ...]) -> list[dict[str, str]]:
     found: dict[str, list[str]] = {}
     for energy in energies:
-        code = energy.reason or ("disagree" if energy.verdict == "disagree" else "")
-        if code:
+        for code in _codes(energy):
             found.setdefault(code, []).append(energy.device.name)
     reasons = [
         {"code": code, "text": f"{', '.join(dict.fromkeys(names))}: {REASONS.get(code, code)}"}

@@ -15,6 +15,12 @@ Floats = npt.NDArray[np.float64]
 GAP_NS = 3_000_000_000
 #: A wrapped counter that implies more than this was reset instead: no CPU package draws so much.
 MAX_WRAP_W = 5_000.0
+#: Steps whose beat is averaged.
+_BEAT = 21
+#: The period that fits the steps best is sought among these parts of the known one.
+_PERIODS = np.linspace(0.95, 1.05, 21)
+#: Readings nearer than this share of an update show when it happened.
+_OVERSAMPLED = 0.75
 
 REASONS: dict[str, str] = {
     "window_too_short": "The window holds fewer than 20 updates of the instrument: measure for longer.",
@@ -27,6 +33,11 @@ REASONS: dict[str, str] = {
     "gpu_lost": "The GPU fell off the bus: see the kernel log (dmesg, Xid errors). Nothing counts from there on.",
     "sampler_lost": "The power sampler ended before the window did.",
     "no_power_reading": "The device gave neither an energy counter nor a power reading.",
+    "power_limit_changed": "The power limit was changed inside the window: it is not one state that was measured.",
+    "contaminated": "Another process computed on the GPU inside the window: its energy cannot be told apart.",
+    "throttled_power": "Power held the clocks back for a part of the window: the figure is that of the capped card.",
+    "throttled_thermal": "Heat held the clocks back for a part of the window: look after cooling, or start cooler.",
+    "throttled_hardware": "The board slowed its clocks down by itself (power brake or hardware slowdown).",
     "disagree": "Energy counter and integrated power differ by more than 5 %: both are shown, trust neither alone.",
 }
 
@@ -52,10 +63,10 @@ def counter_energy(
     """What a counter (mJ) gained in the window.
 
     A counter moves in steps, one an update period. Its value is exact only at a step, so the window's edges are
-    interpolated between the steps around them, each step dated half way between the two readings that show it.
+    interpolated between the steps around them.
     """
     moved = np.flatnonzero(np.diff(energy_mj)) + 1
-    step_ns = t_ns[moved - 1] + (t_ns[moved] - t_ns[moved - 1]) // 2
+    step_ns = _step_times(t_ns, moved, update_ns)
     before = int(np.searchsorted(step_ns, start_ns, side="right")) - 1
     after = int(np.searchsorted(step_ns, end_ns, side="left"))
     if before < 0 or after >= len(step_ns):
@@ -72,6 +83,33 @@ def counter_energy(
     gained = np.concatenate(([0.0], np.cumsum(rises)))
     edges = np.interp([0, end_ns - start_ns], step_ns - start_ns, gained)
     return Reading(float(edges[1] - edges[0]) / 1e3)
+
+
+def _step_times(t_ns: Int64s, moved: npt.NDArray[np.intp], update_ns: int) -> Int64s:
+    """When the counter stepped: between the last reading before and the first one after, and an update before that one
+    at most, for a step has never been missed by more.
+
+    Half way between them, where it is not read more often than it moves. Else its steps share a beat, which the mean
+    over the steps around gives more exactly than two readings do.
+    """
+    after_ns = t_ns[moved]
+    before_ns = np.maximum(t_ns[moved - 1], after_ns - update_ns)
+    middle_ns = before_ns + (after_ns - before_ns) // 2
+    if len(moved) < _BEAT or np.median(after_ns - before_ns) > _OVERSAMPLED * update_ns:
+        return middle_ns
+    late_ns = _off_beat(middle_ns - middle_ns[0], update_ns)
+    return np.asarray(np.clip(middle_ns - late_ns, before_ns, after_ns), dtype=np.int64)
+
+
+def _off_beat(t_ns: Int64s, period_ns: int) -> Int64s:
+    """By how much each stamp is late on the beat of those around it, which comes about every ``period_ns``."""
+    found = []
+    for period in period_ns * _PERIODS:
+        turns = np.exp(2j * np.pi * t_ns / period)
+        beat = np.convolve(turns, np.ones(_BEAT), "same")
+        found.append((np.abs(beat).sum(), np.angle(turns * beat.conj()) / (2 * np.pi) * period))
+    _, late_ns = max(found, key=lambda pair: pair[0])
+    return np.asarray(np.rint(late_ns), dtype=np.int64)
 
 
 def counter_rise(

@@ -36,7 +36,8 @@ DESCRIPTION_NAME = "power.json"
 _READY_TIMEOUT_S = 60.0  # NVML takes seconds on hosts of many GPUs without persistence mode
 _FRESH_S = 5.0
 _MOST_SETTLE_S = 40.0
-_STOP_TIMEOUT_S = _MOST_SETTLE_S + 20.0  # archives are asked in it
+#: At most so long takes ``stop``: archives are asked in it.
+STOP_TIMEOUT_S = _MOST_SETTLE_S + 20.0
 _NS = 1_000_000_000
 
 
@@ -51,7 +52,8 @@ class Sampler:
         self._process = process
         self._errors = errors
         self._buffer = b""
-        self._latest: tuple[float, float | None] = (0.0, None)
+        self._heard_s = 0.0
+        self._latest: dict[str, float | None] = {}
         self._lost = ""
         self._stopped = False
 
@@ -92,10 +94,25 @@ class Sampler:
 
     def latest_power_w(self) -> float | None:
         """Watts of all devices together, about a second old at most; None when not known. Never blocks."""
+        return self._recent("power_w")
+
+    def latest_temperature_c(self) -> float | None:
+        """Of the hottest device, as ``latest_power_w``."""
+        return self._recent("temperature_c")
+
+    def pace(self, period_s: float | None) -> None:
+        """Reads no more often than this from now on; None: as often as the instruments deserve."""
+        if self._process is None or self._process.stdin is None or self._stopped:
+            return
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(f"{period_s or 0}\n".encode())
+            self._process.stdin.flush()
+
+    def _recent(self, name: str) -> float | None:
         self._drain()
         self._notice_loss()
-        at_s, power_w = self._latest
-        return power_w if not self._lost and time.monotonic() - at_s < _FRESH_S else None
+        fresh = not self._lost and time.monotonic() - self._heard_s < _FRESH_S
+        return self._latest.get(name) if fresh else None
 
     def stop(self) -> None:
         """Ends sampling when the moment of the call is bracketed by readings: a second later at most, and an update of
@@ -109,7 +126,7 @@ class Sampler:
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         try:
-            status = self._process.wait(_STOP_TIMEOUT_S)
+            status = self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             status = self._process.wait()
@@ -123,11 +140,11 @@ class Sampler:
         assert self._process is not None  # noqa: S101
         assert self._process.stdout is not None  # noqa: S101
         deadline = time.monotonic() + _READY_TIMEOUT_S
-        while not self._latest[0] and self._process.poll() is None and time.monotonic() < deadline:
+        while not self._heard_s and self._process.poll() is None and time.monotonic() < deadline:
             select.select([self._process.stdout], [], [], 0.5)
             self._drain()
         self._notice_loss()
-        if not self._latest[0] and not self._lost:
+        if not self._heard_s and not self._lost:
             self._lost = f"The power sampler did not start within {_READY_TIMEOUT_S:.0f} s."
             self._process.kill()
 
@@ -139,7 +156,7 @@ class Sampler:
             self._buffer += chunk
         *lines, self._buffer = self._buffer.split(b"\n")
         if lines:
-            self._latest = (time.monotonic(), json.loads(lines[-1])["power_w"])
+            self._heard_s, self._latest = time.monotonic(), json.loads(lines[-1])
 
     def _notice_loss(self) -> None:
         if self._process is None or self._stopped or self._lost:
@@ -168,24 +185,34 @@ def _write_json(path: Path, data: dict[str, Any]) -> None:
     draft.replace(path)
 
 
-class _Stop:
-    """Whether to end: at once by SIGTERM, or ``settle_s()`` after standard input has closed."""
+class _Orders:
+    """What the parent wants, by standard input: a line with the shortest time between two reads of an instrument (s),
+    or the end. That is ``settle_s()`` after standard input has closed, or at once by SIGTERM.
+    """
 
     def __init__(self, settle_s: Callable[[], float]) -> None:
+        self.pace_ns = 0
         self._settle_s = settle_s
         self._at_ns: int | None = None
         signal.signal(signal.SIGTERM, self._now)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to judge
 
     def wait(self, until_ns: int) -> bool:
-        """Sleeps until then (CLOCK_MONOTONIC); False when sampling should end."""
+        """Sleeps until then (CLOCK_MONOTONIC) or until the pace changes; False when sampling should end."""
         while (left_ns := until_ns - time.monotonic_ns()) > 0:
-            if self._at_ns is None:
-                if select.select([sys.stdin], [], [], left_ns / _NS)[0] and not os.read(0, 4096):
-                    self._at_ns = time.monotonic_ns() + int(self._settle_s() * _NS)
-            else:
+            if self._at_ns is not None:
                 time.sleep(left_ns / _NS)
+            elif select.select([sys.stdin], [], [], left_ns / _NS)[0] and self._heed(os.read(0, 4096)):
+                break
         return self._at_ns is None or time.monotonic_ns() < self._at_ns
+
+    def _heed(self, said: bytes) -> bool:
+        """Whether the pace changed. The end is read at full pace."""
+        before_ns = self.pace_ns
+        if not said:
+            self._at_ns = time.monotonic_ns() + int(self._settle_s() * _NS)
+        self.pace_ns = int(float(said.split()[-1]) * _NS) if said.strip() else 0
+        return self.pace_ns != before_ns
 
     def _now(self, _signal: int, _frame: FrameType | None) -> None:
         self._at_ns = 0
@@ -199,8 +226,9 @@ class _Schedule:
         self.due_ns = start_ns
         self._period_ns = int(source.period_ms * 1e6)
 
-    def advance(self, now_ns: int) -> None:
-        self.due_ns += self._period_ns * max(1, -((self.due_ns - now_ns) // self._period_ns))
+    def advance(self, now_ns: int, pace_ns: int) -> None:
+        period_ns = max(self._period_ns, pace_ns)
+        self.due_ns += period_ns * max(1, -((self.due_ns - now_ns) // period_ns))
 
 
 class _Account:
@@ -211,8 +239,11 @@ class _Account:
         self._path = path
         self._written: dict[str, Any] = {}
         self._power_mw: dict[str, float | None] = dict.fromkeys(_counted(sources))
+        self._temperature_c: dict[str, float] = {}
 
     def take(self, row: Row) -> None:
+        if row.get("temperature_c") is not None:
+            self._temperature_c[row["device"]] = row["temperature_c"]
         known = row.get("power_mw")
         if row["device"] in self._power_mw:
             self._power_mw[row["device"]] = row.get("power_instant_mw") if known is None else known
@@ -225,29 +256,36 @@ class _Account:
             self._written = description
         watts = [power_mw / 1e3 for power_mw in self._power_mw.values() if power_mw is not None]
         whole = bool(watts) and len(watts) == len(self._power_mw)
+        hottest_c = max(self._temperature_c.values(), default=None)
+        said = {"power_w": sum(watts) if whole else None, "temperature_c": hottest_c}
         with contextlib.suppress(OSError):
-            os.write(1, json.dumps({"power_w": sum(watts) if whole else None}).encode() + b"\n")
+            os.write(1, json.dumps(said).encode() + b"\n")
 
 
 def _counted(sources: Sequence[Source]) -> list[str]:
     """Ids of the devices whose power now makes the whole, each watt once."""
     devices = [device for source in sources if not isinstance(source, Archive) for device in source.devices()]
-    held = holders([(device.layer, device.source, "") for device in devices])
+    held = holders([(device.layer, device.source, device.host) for device in devices])
     return [device.id for device, holder in zip(devices, held, strict=True) if not holder]
 
 
 def sample(sources: Sequence[Source], out: Path) -> None:
     """Reads the sources on their schedules into ``out`` until told to stop, and reports once a second."""
-    stop, account = _Stop(partial(_settle_s, sources)), _Account(sources, out.with_suffix(".json"))
+    orders, account = _Orders(partial(_settle_s, sources)), _Account(sources, out.with_suffix(".json"))
+    pace_ns = 0
     start_ns = report_due_ns = time.monotonic_ns()
     cpu_start_ns = time.process_time_ns()
     schedules = [_Schedule(source, start_ns) for source in sources if source.devices()]
     with Spool(out, SCHEMA) as spool:
-        while stop.wait(min([schedule.due_ns for schedule in schedules], default=time.monotonic_ns() + _NS)):
+        while orders.wait(min([schedule.due_ns for schedule in schedules], default=time.monotonic_ns() + _NS)):
             now_ns = time.monotonic_ns()
+            if orders.pace_ns != pace_ns:
+                pace_ns = orders.pace_ns
+                for schedule in schedules:
+                    schedule.due_ns = now_ns
             for schedule in schedules:
                 if schedule.due_ns <= now_ns:
-                    schedule.advance(now_ns)
+                    schedule.advance(now_ns, pace_ns)
                     for row in schedule.source.read():
                         spool.append(row)
                         account.take(row)
@@ -279,7 +317,7 @@ def _settle_s(sources: Sequence[Source]) -> float:
     """
     devices = [device for source in sources for device in source.devices()]
     updates_s = [(device.update_ms / 1e3, device.power_window_ms / 2e3) for device in devices]
-    return min(_MOST_SETTLE_S, max((half_s + min(5 * one_s, one_s + 4) for one_s, half_s in updates_s), default=0.0))
+    return min(_MOST_SETTLE_S, max((half_s + min(6 * one_s, one_s + 5) for one_s, half_s in updates_s), default=0.0))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

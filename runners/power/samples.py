@@ -18,7 +18,12 @@ SCHEMA = pa.schema(
         ("temperature_c", pa.float64()),
         ("utilisation_pct", pa.float64()),
         ("clock_mhz", pa.float64()),
+        ("memory_clock_mhz", pa.float64()),
         ("power_limit_mw", pa.float64()),
+        ("throttle_reasons", pa.int64()),  # NVML's bits for why the clocks are held back now
+        ("power_throttled_ms", pa.float64()),  # running counters of the time for which power or heat held them back
+        ("thermal_throttled_ms", pa.float64()),
+        ("other_processes", pa.int64()),  # compute processes on the GPU that were not there when sampling began
         ("reason", pa.string()),  # set on the last row of a device that was lost: why nothing follows
     ]
 )

@@ -316,3 +316,10 @@ def test_a_stored_key_does_not_follow_to_another_proxy_or_authority(
     key = as_staff.post("/endpoints", sent).json()["id"]
     assert "proxy and authority before" in problems(as_staff.patch(f"/endpoints/{key}", change))["api_key"]
     assert as_staff.patch(f"/endpoints/{key}", {**change, "api_key": "sk-one-two-three"}).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["extra_body", "extra_headers", "ca_pem", "client_pem", "proxy", "metrics_url", "url"])
+def test_null_is_no_value_for_what_has_none(as_staff: Caller, name: str) -> None:
+    key = as_staff.post("/endpoints", {"name": "e", "model": "m", "url": "http://h"}).json()["id"]
+    answer = as_staff.patch(f"/endpoints/{key}", {name: None})
+    assert (answer.status_code, list(problems(answer))) == (422, [name])

@@ -93,7 +93,7 @@ def stored(db: None, _one_connection: None) -> dict[str, int]:
 #: The lab takes a second for each call; its inputs are read as those of every calculator.
 @schema.exclude(path="/api/v1/calc/quantization").parametrize()
 @hypothesis.settings(
-    max_examples=15,
+    max_examples=8,
     deadline=None,
     derandomize=True,
     database=None,

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from observatory.benchmarks import files
+from observatory.benchmarks.models import WorkloadFile
 from observatory.catalog.models import Deployment, Endpoint
 from observatory.runs.models import Run
 from tests.pages.cast import Cast, fill
@@ -16,6 +19,7 @@ STAFF_ONLY = {
     "endpoint-new",
     "endpoint-edit",
     "endpoint-probe",
+    "endpoint-start",
     "deployment-new",
     "deployment-edit",
     "site-edit",
@@ -37,6 +41,7 @@ POSTS = {
     "schedule-toggle",
     "schedule-delete",
     "token-revoke",
+    "workload-file-delete",
     "theory-upload",
     "quality-again",
     "quality-compare",
@@ -68,6 +73,7 @@ def address(name: str, cast: Cast) -> str:
         "quality": cast.quality.pk,
         "token": cast.token.pk,
         "site": 1,
+        "workload": WorkloadFile.objects.get().pk,
         "welcome": cast.endpoint.pk,
         "study": cast.study.pk,
         "trial": cast.trial.pk,
@@ -87,7 +93,9 @@ def address(name: str, cast: Cast) -> str:
 
 
 @pytest.fixture
-def cast(staff: User) -> Cast:
+def cast(staff: User, settings: Any, tmp_path: Any) -> Cast:
+    settings.MEDIA_ROOT = tmp_path
+    files.keep(SimpleUploadedFile("p.jsonl", b'"Say one."'), "", "prompts", staff)
     return fill(staff)
 
 

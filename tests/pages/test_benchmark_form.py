@@ -193,6 +193,7 @@ def test_the_form_shows_the_fields_of_what_is_chosen(browser: Browser, client: C
 
     def change(page: Page) -> list[bool]:
         page.goto("/benchmarks/new")
+        assert not page.is_visible("#id_repeats")
         page.wait_for_selector("body[data-ready]")
         seen = [page.is_visible("#id_turns"), page.is_visible("#id_input_tokens")]
         page.select_option("#id_kind", "conversations")

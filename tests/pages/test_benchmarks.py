@@ -124,13 +124,15 @@ def spec(**changes: object) -> RunSpec:
     )
 
 
+#: Before the load, to come to rest, and after it.
+IDLE_S = 3 + 2 + 3
 PACE = Pace(((1.0, 100.0, 10.0), (4.0, 200.0, 20.0)), "known", Mark.MODELLED)
 
 
 def test_an_estimate_by_time_counts_what_fits_into_it() -> None:
     found = estimate(spec(), PACE)
     assert found.requests == 100 + 200
-    assert found.seconds == pytest.approx(3 + (20 + 0.2) + (20 + 0.4))
+    assert found.seconds == pytest.approx(IDLE_S + (20 + 0.2) + (20 + 0.4))
     assert (found.input_tokens, found.output_tokens) == (30_000, 3_300)
     assert found.usd == pytest.approx(found.seconds * 0.001)
 
@@ -138,13 +140,13 @@ def test_an_estimate_by_time_counts_what_fits_into_it() -> None:
 def test_an_estimate_by_requests_counts_the_rounds_that_they_take() -> None:
     found = estimate(spec(levels=(4.0,), duration_s=None, requests=10), PACE)
     assert found.requests == 10
-    assert found.seconds == pytest.approx(3 + 3 * 0.4 + 0.4)
+    assert found.seconds == pytest.approx(IDLE_S + 3 * 0.4 + 0.4)
 
 
 def test_an_estimate_by_rate_takes_as_long_as_the_requests_arrive() -> None:
     found = estimate(spec(levels=(5.0,), duration_s=None, requests=50, arrivals=Arrivals.POISSON, warmup_s=2.0), PACE)
     assert found.requests == 50 + 10
-    assert found.seconds == pytest.approx(3 + 2 + 10 + 0.4)
+    assert found.seconds == pytest.approx(IDLE_S + 2 + 10 + 0.4)
 
 
 @pytest.mark.django_db

@@ -121,8 +121,17 @@ def test_percentiles_without_enough_samples_say_so_and_have_no_point() -> None:
 def test_modelled_energy_is_hatched_and_said() -> None:
     chart = account_charts.ledger_bars(layers(mark="modelled"))
     assert chart.figure["data"][0]["marker"]["pattern"]["shape"] == "/"
-    assert chart.note == "Hatched: modelled or assumed."
-    assert account_charts.ledger_bars(layers()).note == ""
+    assert "Hatched: modelled." in chart.note
+    assert "Hatched" not in account_charts.ledger_bars(layers()).note
+
+
+def test_a_layer_has_its_band_at_its_end_and_an_assumed_one_is_dotted() -> None:
+    chart = account_charts.ledger_bars(layers(mark="assumed", energy_j=100.0, low_j=90.0, high_j=125.0))
+    (trace,) = chart.figure["data"]
+    assert trace["error_x"]["array"] == [25.0]
+    assert trace["error_x"]["arrayminus"] == [10.0]
+    assert trace["marker"]["pattern"]["shape"] == "."
+    assert chart.note == "Lines: the band of the layer that ends there. Dotted: assumed."
 
 
 def test_the_bars_of_a_boundary_hold_its_layers_and_no_others() -> None:
@@ -158,7 +167,7 @@ def test_an_unknown_pue_leaves_no_full_bar() -> None:
 def test_the_own_place_comes_first_and_market_based_figures_stand_beside() -> None:
     chart = account_charts.carbon_by_region(Place("here", 1.2, 0.3, None), [Place("there", 1.1, 0.1, 0.0)], 4)
     bars, market = chart.figure["data"]
-    assert (bars["y"], bars["x"]) == (["here", "there"], [0.3, 0.1])
+    assert (bars["y"], bars["x"]) == (["here (this run)", "there"], [0.3, 0.1])
     assert (market["y"], market["x"]) == (["there"], [0.0])
     assert chart.note.startswith("4 places between are left out.")
 

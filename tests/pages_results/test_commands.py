@@ -82,6 +82,9 @@ PLAIN = RunSpec(target=Target("http://h"), load=Load(requests=1))
                 proxy="http://proxy:3128",
             ),
         ),
+        replace(
+            PLAIN, power=Power("nvml", 20, observer=True, start_below_c=45.5, start_steady_c_per_min=1, start_wait_s=60)
+        ),
         replace(PLAIN, power=Power("none", 0), timeouts=Timeouts(1, 2, 3, 4)),
         replace(PLAIN, power=Power("nvml+rapl", cpu_max_w=20, meters=(Dcgm("http://gpu-1:9400/metrics"),))),
         replace(PLAIN, account=Account(2.4, "given on the command line", 1.09, "given on the command line")),

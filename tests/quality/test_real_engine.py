@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from runners.demo_engine import MODEL_NAME
 
 from observatory.catalog.models import Deployment, Endpoint
 from observatory.quality import evaluations, sets
 from observatory.quality.models import QualityResult
 from observatory.runs import dispatch
 from observatory.runs.models import Run
+from runners.engines.packaged import MODEL_NAME
 from runners.quality.tasks import built_in
 from tests.services.engine import embedded_engine
 from tests.services.site import Site, wait_for

@@ -16,8 +16,7 @@ from observatory.runs import dispatch, states
 from observatory.runs.models import Run
 from runners.engines.packaged import MODEL_NAME
 from runners.spec import SpecError
-from tests.services.fixtures import both_databases
-from tests.services.site import Site, wait_for
+from tests.services.site import ROOT, Site, wait_for
 
 Make = Callable[..., Benchmark]
 
@@ -50,20 +49,19 @@ def status(run: Run) -> str:
     return run.status
 
 
-def engines() -> list[str]:
-    """Command lines of all that runs with this test's variable."""
+def engines() -> dict[int, str]:
+    """Processes with this test's variable, and their command lines."""
     mark = f"LLAMA_TEST=b{os.getpid()}".encode()
-    found = []
+    found = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
             if mark in (path / "environ").read_bytes().split(b"\0"):
-                found.append((path / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                found[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue
     return found
 
 
-@both_databases
 def test_the_engine_is_started_measured_stopped_and_told_of(real_site: Site, benchmark: Make) -> None:
     real_site.worker("bench")
     run = start(benchmark, LLAMA)
@@ -94,7 +92,35 @@ def test_an_engine_that_does_not_start_fails_the_run_with_its_last_words(real_si
     assert not engines()
 
 
-def test_a_cancel_ends_the_engine_while_it_starts_and_while_it_is_measured(real_site: Site, benchmark: Make) -> None:
+def test_a_cancel_while_the_engine_starts_ends_it_and_sends_nothing(
+    real_site: Site, benchmark: Make, settings: Any
+) -> None:
+    settings.ENGINE_COMMANDS = True
+    real_site.variables["ENGINE_COMMANDS"] = "1"
+    real_site.worker("bench")
+    hanging = f"{sys.executable} {ROOT / 'tests/runners/engines/misbehaving.py'} {{port}} hangs"
+    run = start(benchmark, {"engine": "command", "command": hanging})
+    wait_for(lambda: status(run) == "running" and run.progress.get("phase") == "engine", 30)
+    assert len(engines()) == 3  # the guard, the engine and its child
+    states.request_cancel(run.pk)
+    wait_for(lambda: status(run) == "cancelled", 20)
+    assert run.reason == "Cancelled while its engine started; nothing was sent."
+    assert not engines()
+
+
+def test_an_engine_that_ends_under_a_run_fails_it_with_its_last_words(real_site: Site, benchmark: Make) -> None:
+    real_site.worker("bench")
+    run = start(benchmark, LLAMA, requests=None, duration_s=120.0)
+    wait_for(lambda: status(run) == "running" and run.progress.get("ok", 0) >= 2, 60)
+    (server,) = [pid for pid, line in engines().items() if "runners.engines.guard" not in line]
+    os.kill(server, signal.SIGKILL)
+    wait_for(lambda: status(run) == "failed", 30)
+    assert run.reason_code == "engine_ended"
+    assert "llama.cpp listens" in run.reason
+    assert run.stages.get().ok >= 2
+
+
+def test_a_cancel_ends_the_engine_that_is_measured(real_site: Site, benchmark: Make) -> None:
     real_site.worker("bench")
     run = start(benchmark, LLAMA, requests=None, duration_s=120.0)
     wait_for(lambda: status(run) == "running" and run.progress.get("ok", 0) >= 2, 60)

@@ -18,8 +18,10 @@ import pytest
 
 from runners.engines import vllm
 from runners.engines.launch import RunningEngine, launch
+from runners.engines.options import Kind
 from runners.engines.packaged import MODEL_NAME
 from runners.engines.recipe import Recipe
+from runners.engines.vllm_options import OPTIONS
 from runners.server.series import Span, increase, series
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,6 +114,16 @@ def recorded(summary: dict[str, Any], out: Path, key: str) -> float | None:
     """How much a counter grew from before the first stage until after the last, by what the run kept."""
     marks = summary["server"]["marks_ns"]
     return increase(series(pq.read_table(out / "server.parquet"), key), Span(marks[0], marks[-1]))
+
+
+def test_every_option_of_vllm_is_one_of_the_installed_version() -> None:
+    command = [*vllm.server(), "--help=all"]
+    environment = vllm.environment(vllm.installed(), (), local=True) | {"PATH": os.environ["PATH"]}
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300).stdout
+    for option in OPTIONS:
+        assert re.search(rf"--{option.name}(?![\w-])", told), option.name
+        if option.kind is Kind.SWITCH:
+            assert f"--no-{option.name}" in told
 
 
 def test_ending_it_leaves_none_of_its_processes(server: RunningEngine) -> None:

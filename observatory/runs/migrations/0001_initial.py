@@ -77,6 +77,30 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='Sampling',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('host', models.CharField(help_text="The name in the worker's queue, power.NAME", max_length=63)),
+                ('epoch', models.PositiveIntegerField()),
+                ('status', models.CharField(choices=[('waiting', 'Waiting'), ('sampling', 'Sampling'), ('ended', 'Ended'), ('lost', 'Lost')], default='waiting', max_length=20)),
+                ('owner', models.CharField(blank=True, max_length=200)),
+                ('lease_expires_at', models.DateTimeField(blank=True, null=True)),
+                ('stop', models.BooleanField(default=False)),
+                ('power_w', models.FloatField(blank=True, help_text='Latest reading of all its devices together', null=True)),
+                ('clock_offset_ns', models.BigIntegerField(blank=True, null=True)),
+                ('clock_bound_ns', models.BigIntegerField(blank=True, null=True)),
+                ('end_offset_ns', models.BigIntegerField(blank=True, null=True)),
+                ('code', models.CharField(blank=True, max_length=60)),
+                ('text', models.TextField(blank=True)),
+                ('description', models.JSONField(blank=True, help_text="The sampler's account of itself", null=True)),
+                ('power_file', models.FileField(blank=True, max_length=300, upload_to='runs')),
+                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='samplings', to='runs.run')),
+            ],
+            options={
+                'ordering': ('run', 'host'),
+            },
+        ),
+        migrations.CreateModel(
             name='Shard',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -165,6 +189,10 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='run',
             constraint=models.UniqueConstraint(condition=models.Q(('gathering', True)), fields=('gathering',), name='one_run_gathers_load_hosts_at_a_time'),
+        ),
+        migrations.AddConstraint(
+            model_name='sampling',
+            constraint=models.UniqueConstraint(fields=('run', 'host'), name='sampling_once_per_host'),
         ),
         migrations.AddConstraint(
             model_name='shard',

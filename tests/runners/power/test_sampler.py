@@ -231,3 +231,29 @@ def test_the_latest_watts_of_a_whole_machine_stand_for_its_parts(tmp_path):
         assert wait_until(lambda: sampler.latest_power_w() is not None)
         assert sampler.latest_power_w() == WATTS
         sampler.stop()
+
+
+def test_the_pace_can_be_slowed_and_restored(tmp_path):
+    sampler = Sampler.start(ESTIMATE, tmp_path)
+    time.sleep(1.5)
+    sampler.pace(1.0)
+    slow_from = time.monotonic_ns() + S // 10
+    time.sleep(3)
+    slow_to = time.monotonic_ns()
+    sampler.pace(None)
+    time.sleep(1.5)
+    sampler.stop()
+    t_ns = samples(tmp_path)["t_ns"].to_numpy()
+    slow = t_ns[(t_ns > slow_from) & (t_ns < slow_to)]
+    assert 2 <= len(slow) <= 3
+    assert np.median(np.diff(t_ns[t_ns > slow_to])) < 0.2 * S
+
+
+def test_a_slow_sampler_stops_as_fast_as_another(tmp_path):
+    sampler = Sampler.start(ESTIMATE, tmp_path)
+    sampler.pace(30.0)
+    time.sleep(0.5)
+    begun = time.monotonic()
+    sampler.stop()
+    assert time.monotonic() - begun < 3
+    assert sampler.describe()["sampler_cpu_share"] > 0
