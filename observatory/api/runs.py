@@ -261,9 +261,7 @@ def add_prometheus(request: Request, key: PathKey, payload: PrometheusIn) -> Any
     summary="Give an ended run the power that nvidia-smi logged",
     response={200: RunDetailOut, **ERRORS, **STAFF, **NOT_FOUND, **BAD_BODY},
 )
-def add_log(
-    request: Request, key: PathKey, log: File[UploadedFile], zone: Form[Annotated[Line, Field(max_length=60)]] = "UTC"
-) -> Any:
+def add_log(request: Request, key: PathKey, log: File[UploadedFile], zone: Line = Form("UTC", max_length=60)) -> Any:
     """Staff only. The CSV of ``nvidia-smi --query-gpu=timestamp,uuid,name,power.draw --format=csv -lms 100``, its times
     local to ``zone``.
     """

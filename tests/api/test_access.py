@@ -14,7 +14,7 @@ from observatory.catalog.models import Accelerator, Site
 from observatory.schedules.models import Schedule
 from observatory.studies import trials
 from tests.api.conftest import Caller
-from tests.factories import finished_run, study
+from tests.factories import benchmark, finished_run, quality_result, study
 from tests.simulation import Plan
 
 pytestmark = pytest.mark.django_db
@@ -24,10 +24,11 @@ OPERATIONS = [
     for path, methods in api.get_openapi_schema(path_prefix="")["paths"].items()
     for method in methods
 ]
+STAFF_NOUNS = ("endpoints", "deployments")
 STAFF_ONLY = {
     (method, path)
     for method, path in OPERATIONS
-    if method != "GET" and path.startswith(("endpoints", "deployments", "/endpoints", "/deployments"))
+    if method != "GET" and (path.strip("/").startswith(STAFF_NOUNS) or "/power/" in path)
 }
 
 
@@ -40,6 +41,7 @@ def ids() -> dict[str, int]:
     schedule = Schedule.objects.create(benchmark=run.benchmark, cron="0 3 * * *")
     trial = trials.create(study(), "page")
     file = files.keep(SimpleUploadedFile("a.jsonl", b'"Say one."'), "", "prompts", run.started_by)
+    one, other = (quality_result(benchmark().deployment) for _ in range(2))
     return {
         "workload-files": file.pk,
         "endpoints": run.endpoint_id,
@@ -49,6 +51,8 @@ def ids() -> dict[str, int]:
         "schedules": schedule.pk,
         "studies": trial.study_id,
         "trials": trial.pk,
+        "quality": one.pk,
+        "other quality": other.pk,
         "accelerators": accelerator.pk,
         "sites": site.pk,
     }
@@ -73,6 +77,17 @@ def bodies(ids: dict[str, int]) -> dict[tuple[str, str], dict[str, Any]]:
             "spec": {"load": {"levels": [1], "requests": 5}},
             "measures": [{"metric": "ttft_ms"}],
         },
+        ("POST", "quality"): {"deployment_id": ids["deployments"]},
+        ("POST", "quality/lm-eval"): {
+            "deployment_id": ids["deployments"],
+            "results": {"results": {"arc_easy": {"acc": 0.62, "acc_stderr": 0.0485}}},
+        },
+        ("POST", "quality/task-sets"): {
+            "name": "mine",
+            "lines": '{"id": "a", "kind": "exact", "prompt": "Say one.", "answers": ["one"]}',
+        },
+        ("POST", "quality/{key}/compare"): {"reference_id": ids["other quality"]},
+        ("POST", "runs/{key}/power/prometheus"): {"url": "http://127.0.0.1:9", "query": "up"},
         ("POST", "studies/ready"): {"template": "two-phases", "name": "new"},
     }
 
@@ -84,6 +99,8 @@ def ask(caller: Caller, method: str, path: str, ids: dict[str, int]) -> Any:
         address += f"?stage={ids['runs']}.0&stage={ids['runs']}.1"
     if (method, noun) == ("POST", "workload-files"):
         return caller.upload(address, b'"Say one."', kind="prompts")
+    if path.endswith("/power/log"):
+        return caller.upload(address, b"timestamp, power.draw [W]\n", name="log")
     known = bodies(ids)
     body = None if path.endswith("/trials") else known.get((method, path.strip("/")), known.get((method, noun)))
     return caller.call(method, f"/{address.lstrip('/')}", body)
@@ -91,7 +108,7 @@ def ask(caller: Caller, method: str, path: str, ids: dict[str, int]) -> Any:
 
 def test_the_matrix_covers_every_kind_of_address() -> None:
     assert len(OPERATIONS) >= 35
-    assert len(STAFF_ONLY) == 6
+    assert len(STAFF_ONLY) == 8
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
@@ -115,7 +132,7 @@ def test_a_user_may_do_all_but_change_endpoints_and_deployments(
     if (method, path) in STAFF_ONLY:
         assert (answer.status_code, answer.json()["code"]) == (403, "staff_only")
     else:
-        assert answer.status_code in (200, 201, 204) or answer.json()["code"] in ("in_use", "ended")
+        assert answer.status_code in (200, 201, 204) or answer.json()["code"] in ("in_use", "ended", "running")
 
 
 @pytest.mark.parametrize(("method", "path"), sorted(STAFF_ONLY))
@@ -123,4 +140,5 @@ def test_staff_may_change_endpoints_and_deployments(
     method: str, path: str, ids: dict[str, int], as_staff: Caller
 ) -> None:
     answer = ask(as_staff, method, path, ids)
-    assert answer.status_code in (200, 201, 204) or answer.json()["code"] == "in_use"
+    refused = answer.status_code not in (200, 201, 204)
+    assert not refused or answer.json()["code"] == ("invalid" if "/power/" in path else "in_use")

@@ -171,7 +171,7 @@ def test_the_estimate_says_what_it_cannot_know(user_client: Client) -> None:
     load = Load(duration_s=10, search=Search(Goal.SLO, max_stages=5))
     found = estimate(of(Workload(), load), ASSUMED)
     assert (found.requests, found.input_tokens, found.bound) == (None, None, True)
-    assert found.seconds == pytest.approx(5 * (10 + 3.475) + 3)
+    assert found.seconds == pytest.approx(5 * (10 + 3.475) + 3 + 5)  # idle power before and after
     prompts = estimate(of(Workload(source=PromptFile("p")), Load(requests=10)), ASSUMED)
     assert (prompts.requests, prompts.input_tokens, prompts.output_tokens) == (10, None, 1280)
     sent = form(factories.benchmark(), kind="agents", levels="1")

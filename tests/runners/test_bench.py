@@ -392,7 +392,7 @@ def test_results_are_never_written_over(tmp_path):
 
 def test_the_help_shows_each_default_once():
     text = " ".join(runners("bench", "--help").stdout.split())
-    for words in ("(default openai-chat)", "(default auto)", "(default 600.0)", "(default 128)", "(default bar)"):
+    for words in ("(default openai-chat)", "(default 600.0)", "(default 128)", "(default bar)"):
         assert words in text
     assert "None" not in text
 

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from runners.demo_engine import MODEL_NAME
 
+from runners.engines.packaged import MODEL_NAME
 from tests.services import nvml
 from tests.services.engine import embedded_engine
 
