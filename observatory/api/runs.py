@@ -256,18 +256,22 @@ def add_prometheus(request: Request, key: PathKey, payload: PrometheusIn) -> Any
     return _added(lambda: afterwards.add(run, Prometheus(**payload.model_dump())), run, "query")
 
 
+class LogIn(Input):
+    zone: Annotated[Line, Field(max_length=60)] = "UTC"
+
+
 @router.post(
     "/{key}/power/log",
     summary="Give an ended run the power that nvidia-smi logged",
     response={200: RunDetailOut, **ERRORS, **STAFF, **NOT_FOUND, **BAD_BODY},
 )
-def add_log(request: Request, key: PathKey, log: File[UploadedFile], zone: Line = Form("UTC", max_length=60)) -> Any:
+def add_log(request: Request, key: PathKey, log: File[UploadedFile], about: Form[LogIn]) -> Any:
     """Staff only. The CSV of ``nvidia-smi --query-gpu=timestamp,uuid,name,power.draw --format=csv -lms 100``, its times
     local to ``zone``.
     """
     require_staff(request)
     run = get(visible_runs(), key)
-    return _added(lambda: afterwards.add_log(run, log.chunks(), zone), run, "log")
+    return _added(lambda: afterwards.add_log(run, log.chunks(), about.zone), run, "log")
 
 
 def _added(add: Callable[[], None], run: Run, field: str) -> Run:
