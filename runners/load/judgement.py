@@ -31,6 +31,9 @@ _TTFT_ERROR_SHARE = 0.1
 _EVENT_ERROR_SHARE = 0.25
 _HELD_SHARE = 0.95
 _CUT_SHARE = 0.1
+_STOP_HELP = {str(outcome): words for outcome, words in HELP.items()} | {
+    "run_timeout": "The run's time limit was over: ask for less load, or give it more time."
+}
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,7 @@ def _failure_reasons(rows: StageRows, counts: dict[str, int], client: Client | N
     by_class = ", ".join(f"{name} {entry['count']}" for name, entry in failures(rows).items() if name not in unended)
     reasons = []
     if client and client.stop_reason and client.stop_reason not in ("interrupted", "cancelled"):
-        words = HELP.get(Outcome(client.stop_reason), "") if client.stop_reason in set(Outcome) else ""
+        words = _STOP_HELP.get(client.stop_reason, "")
         saturated = client.stop_reason == Outcome.CLIENT_SATURATED
         said = f"the stage was stopped: {client.stop_reason}. {words}".strip()
         code, held = (client.stop_reason, _could_hold(client.calibration)) if saturated else ("stopped", "")

@@ -78,7 +78,17 @@ def values_on(page: Any) -> dict[str, Any]:
                 models=(ModelShare("org/base", 3), ModelShare("a, b=c", 0.1 + 0.2)),
             ),
             Load(
-                Arrivals.GAMMA, (0.1 + 0.2, 1234.0625), 10, 60.5, 5, 2, cv=2, max_in_flight=9, drain_s=5, calibrate_s=0
+                Arrivals.GAMMA,
+                (0.1 + 0.2, 1234.0625),
+                10,
+                60.5,
+                5,
+                2,
+                cv=2,
+                max_in_flight=9,
+                drain_s=5,
+                calibrate_s=0,
+                run_s=600.5,
             ),
         ),
         (Workload(source=Prefixes(4, 100, 0.5), input_sweep=(128, 1024)), Load((Arrivals.CLOSED), (4,), 9, repeats=3)),

@@ -309,6 +309,23 @@ def test_a_server_that_dies_ends_the_run_with_every_planned_request_counted(tmp_
     assert stage["not_sent"] > 100
 
 
+def test_a_run_whose_time_is_over_stops_in_order_and_counts_every_planned_request(tmp_path):
+    def slow(wire):
+        time.sleep(0.05)
+        good(wire)
+
+    with serving({"m": slow}) as server:
+        done, _, summary = bench(
+            server.url, tmp_path, "--concurrency", "2,4", "--requests", "400", "--run-timeout", "1.5", *QUICK
+        )
+    (stage,) = summary["stages"]
+    assert done.returncode == 4
+    assert stage["ok"] >= 2
+    assert stage["planned"] == 400 == stage["ok"] + stage["cancelled"] + stage["not_sent"]
+    assert "the stage was stopped: run_timeout." in stage["reasons"][0]["text"]
+    assert "stages_not_started" in {item["code"] for item in summary["reasons"]}
+
+
 def test_a_refused_convenience_is_left_out_and_said(tmp_path):
     answers = []
 

@@ -116,6 +116,7 @@ def changed(path: str, value: object) -> dict[str, object]:
         ("load.duration_s", 86_400.0 * 0.99 * 1e9),
         ("load.drain_s", float("nan")),
         ("load.max_in_flight", 0),
+        ("load.run_s", 0),
         ("load.requests", 1_000_001),
         ("timeouts.total_s", float("inf")),
         ("power.idle_s", float("nan")),
