@@ -183,7 +183,7 @@ def _with_shards(
         reason(item["code"], f"{part.name}: {item['text']}")
         for part, found in busy.values()
         for item in found["reasons"]
-        if item["code"].startswith("client_") and item["code"] not in said
+        if item["code"].startswith(("client_", "calibration_")) and item["code"] not in said
     ]
     stage["reasons"] += limits
     if stage["verdict"] == "ok" and any(found["verdict"] == "client_limited" for _, found in busy.values()):

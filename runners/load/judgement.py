@@ -31,6 +31,7 @@ _TTFT_ERROR_SHARE = 0.1
 _EVENT_ERROR_SHARE = 0.25
 _HELD_SHARE = 0.95
 _CUT_SHARE = 0.1
+_BEYOND_CALIBRATION = 1.1
 _STOP_HELP = {str(outcome): words for outcome, words in HELP.items()} | {
     "run_timeout": "The run's time limit was over: ask for less load, or give it more time."
 }
@@ -227,7 +228,7 @@ def _client_reasons(
         reasons.append(reason("client_capped", f"max_in_flight was reached: requests waited at the client{held}"))
     if window is not None and window.seconds >= _BUSY_MIN_S:
         reasons += _core_reasons(client, held)
-    reasons += _calibration_reasons(metrics, client.calibration)
+    reasons += _calibration_reasons(metrics, client.calibration) + _beyond_reasons(rows, window, client.calibration)
     late, ttft = usual(_own_lag_ms(rows)), metrics.get("ttft_ms")
     if late and ttft and late.ms > max(_LAG_FLOOR_MS, _LAG_SHARE_OF_TTFT * ttft["mean"]):
         words = f"{late.share} of the requests were sent {late.ms:.1f} ms or more later than due{held}"
@@ -274,6 +275,21 @@ def _calibration_reasons(metrics: dict[str, Any], calibration: Calibration | Non
             )
             reasons.append(reason("client_error", words + _could_hold(calibration)))
     return reasons
+
+
+def _beyond_reasons(rows: StageRows, window: Window | None, calibration: Calibration | None) -> list[dict[str, str]]:
+    """The calibration has gaps of its own, so that a fast endpoint brings more events than it at the same level."""
+    if calibration is None or window is None or window.seconds <= 0:
+        return []
+    events_per_s = rows.token_events_in(window) / window.seconds
+    if events_per_s <= _BEYOND_CALIBRATION * calibration.events_per_s:
+        return []
+    words = (
+        f"{events_per_s:.0f} token events came in a second, and {calibration.events_per_s:.0f} in the calibration at "
+        "this level: the client's own error at so many is not known. python -m runners calibrate measures it at a "
+        "higher concurrency"
+    )
+    return [reason("calibration_below", words)]
 
 
 def _own_lag_ms(rows: StageRows) -> dict[str, Any] | None:

@@ -1,5 +1,7 @@
 """Numbers out of rows whose truth is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -212,6 +214,15 @@ def test_each_limit_of_the_client_says_what_it_could_have_held(code, seen, late_
     assert text.endswith("it can hold about 1800 events/s")
     (text,) = (item["text"] for item in found(None)["reasons"] if item["code"] == code)
     assert "events/s" not in text
+
+
+@pytest.mark.parametrize(("events_per_s", "said"), [(50.0, True), (70.0, False)])
+def test_more_events_than_in_the_calibration_are_said_and_limit_nothing(events_per_s, said):
+    result = stage(closed(1, 40), client=Client(calibration=replace(CALIBRATED, events_per_s=events_per_s)))
+    texts = [item["text"] for item in result["reasons"] if item["code"] == "calibration_below"]
+    assert bool(texts) == said
+    assert all(text.startswith("73 token events came in a second, and 50 in the calibration") for text in texts)
+    assert result["verdict"] == "ok"
 
 
 def test_a_client_that_keeps_up_has_no_reason_of_its_own():
