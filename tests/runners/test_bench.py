@@ -23,6 +23,7 @@ from runners.progress import JsonProgress
 from runners.spec import Load, Power, RunSpec, Target, Timeouts
 from tests.services.engine import counted
 from tests.services.misbehaving import Ledger, good, hang_mid_stream, json_body, serving, silent
+from tests.services.tls import Authority, serving_tls
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = (
@@ -479,6 +480,32 @@ def test_probe_says_what_is_there(engine):
     assert {check["name"]: check["ok"] for check in found["checks"]} == dict.fromkeys(
         ["models", "engine", "streaming", "usage", "ignore_eos", "length", "metrics"], True
     )
+
+
+def test_probe_asks_as_a_run_would(tmp_path):
+    authority = Authority(tmp_path)
+    with serving_tls({"m": good}, authority.certificate(), clients=authority.ca) as server:
+        wire = ("--api-key-env", "KEY", "--api-key-header", "X-Key", "--header", "X-Team=a", "--body", "top_k=1")
+        asked = ("probe", "--url", server.url, "--model", "m", *wire)
+        files = ("--ca-file", str(authority.ca), "--client-cert", str(authority.certificate("client")))
+        trusting = runners(*asked, *files, KEY="canary-1")
+        heads, bodies = b"".join(server.heads), server.requests[:]
+        doubting = runners(*asked, KEY="canary-1")
+    assert trusting.returncode == 0, trusting.stdout + trusting.stderr
+    assert b"X-Key: canary-1" in heads
+    assert b"X-Team: a" in heads
+    assert {body["top_k"] for body in bodies} == {1}
+    assert doubting.returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [((), "--url"), (("--url", "https://h", "--client-key", "k.pem"), "target.client_key_file")],
+)
+def test_probe_says_what_cannot_be_asked(arguments, words):
+    done = runners("probe", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
 
 
 def test_probe_of_a_web_site_says_that_it_is_no_llm_server():
