@@ -327,6 +327,21 @@ def test_a_run_whose_time_is_over_stops_in_order_and_counts_every_planned_reques
     assert "stages_not_started" in {item["code"] for item in summary["reasons"]}
 
 
+def test_a_search_takes_no_stage_that_the_time_limit_cut_for_a_load_that_fails(tmp_path):
+    def slow(wire):
+        time.sleep(0.05)
+        good(wire)
+
+    with serving({"m": slow}) as server:
+        _, _, summary = bench(
+            server.url, tmp_path, "--find", "slo", "--slo", "ttft_ms=60000", "--concurrency", "1", "--requests", "100",
+            "--run-timeout", "0.5", *QUICK,
+        )  # fmt: skip
+    assert [stage["verdict"] for stage in summary["stages"]] == ["failed"]
+    assert summary["max_load_under_slo"] is None
+    assert not summary["valid"]
+
+
 def test_a_refused_convenience_is_left_out_and_said(tmp_path):
     answers = []
 
