@@ -23,6 +23,7 @@ from runners.progress import JsonProgress
 from runners.spec import Load, Power, RunSpec, Target, Timeouts
 from tests.services.engine import counted
 from tests.services.misbehaving import Ledger, good, hang_mid_stream, json_body, serving, silent
+from tests.services.small_disk import small_disk
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = (
@@ -325,22 +326,17 @@ def test_a_refused_convenience_is_left_out_and_said(tmp_path):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 96 KiB."""
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", tmp_path]).returncode:
-        if os.environ.get("REQUIRE_ALL") == "1":
-            pytest.fail("mounting a small tmpfs needs root")
-        pytest.skip("mounting a small tmpfs needs root")
-    yield tmp_path
-    subprocess.run(["umount", tmp_path], check=True)
+def of_96_kib(tmp_path):
+    with small_disk(tmp_path, 96) as folder:
+        yield folder
 
 
-def test_a_disk_that_fills_in_the_middle_stops_the_run_and_keeps_what_was_written(small_disk):
+def test_a_disk_that_fills_in_the_middle_stops_the_run_and_keeps_what_was_written(of_96_kib):
     with serving({"m": good}) as server:
-        done, lines, _ = bench(server.url, small_disk, "--duration", "30", *QUICK)
+        done, lines, _ = bench(server.url, of_96_kib, "--duration", "30", *QUICK)
     assert done.returncode == 4
     assert lines[-1]["code"] == "disk_full"
-    kept = read_spool(small_disk / "requests.arrow").num_rows
+    kept = read_spool(of_96_kib / "requests.arrow").num_rows
     assert kept > 0
     assert f"{kept} rows" in lines[-1]["text"]
     assert "Free space" in lines[-1]["text"]
