@@ -21,6 +21,7 @@ from runners.load.target import base_endpoint, destination
 from runners.probe import Page, identify
 from runners.progress import JsonProgress
 from runners.spec import Load, Power, RunSpec, Target, Timeouts
+from tests.services.bad_streams import STREAMS
 from tests.services.engine import counted
 from tests.services.misbehaving import Ledger, good, hang_mid_stream, json_body, serving, silent
 from tests.services.small_disk import small_disk
@@ -265,6 +266,12 @@ def test_an_address_that_cannot_be_used_is_refused_with_words(tmp_path, url, cod
         (json_body(b"<html>a web site</html>", "200 OK", "text/html"), "bad_content_type"),
         (silent, "timeout_first_byte"),
         (hang_mid_stream, "timeout_idle"),
+        (STREAMS["non_json_data"].script, "parse_error"),
+        (STREAMS["json_truncated_line"].script, "parse_error"),
+        (STREAMS["sse_invalid_utf8"].script, "decode_error"),
+        (STREAMS["sse_line_200kB/5 MB"].script, "too_large"),
+        (STREAMS["done_and_finish_missing"].script, "truncated"),
+        (STREAMS["error_event_mid"].script, "inband_error"),
     ],
 )
 def test_an_endpoint_that_does_not_answer_as_it_must_is_not_usable(tmp_path, script, code):
