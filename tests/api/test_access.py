@@ -100,7 +100,7 @@ def ask(caller: Caller, method: str, path: str, ids: dict[str, int]) -> Any:
     if (method, noun) == ("POST", "workload-files"):
         return caller.upload(address, b'"Say one."', kind="prompts")
     if path.endswith("/power/log"):
-        return caller.upload(address, b"timestamp, power.draw [W]\n", name="log")
+        return caller.upload(address, b"timestamp, power.draw [W]\n", part="log")
     known = bodies(ids)
     body = None if path.endswith("/trials") else known.get((method, path.strip("/")), known.get((method, noun)))
     return caller.call(method, f"/{address.lstrip('/')}", body)

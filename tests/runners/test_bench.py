@@ -21,8 +21,10 @@ from runners.load.target import base_endpoint, destination
 from runners.probe import Page, identify
 from runners.progress import JsonProgress
 from runners.spec import Load, Power, RunSpec, Target, Timeouts
+from tests.services.bad_streams import STREAMS
 from tests.services.engine import counted
 from tests.services.misbehaving import Ledger, good, hang_mid_stream, json_body, serving, silent
+from tests.services.small_disk import small_disk
 from tests.services.tls import Authority, serving_tls
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -265,6 +267,12 @@ def test_an_address_that_cannot_be_used_is_refused_with_words(tmp_path, url, cod
         (json_body(b"<html>a web site</html>", "200 OK", "text/html"), "bad_content_type"),
         (silent, "timeout_first_byte"),
         (hang_mid_stream, "timeout_idle"),
+        (STREAMS["non_json_data"].script, "parse_error"),
+        (STREAMS["json_truncated_line"].script, "parse_error"),
+        (STREAMS["sse_invalid_utf8"].script, "decode_error"),
+        (STREAMS["sse_line_200kB/5 MB"].script, "too_large"),
+        (STREAMS["done_and_finish_missing"].script, "truncated"),
+        (STREAMS["error_event_mid"].script, "inband_error"),
     ],
 )
 def test_an_endpoint_that_does_not_answer_as_it_must_is_not_usable(tmp_path, script, code):
@@ -358,22 +366,17 @@ def test_a_refused_convenience_is_left_out_and_said(tmp_path):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 96 KiB."""
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", tmp_path]).returncode:
-        if os.environ.get("REQUIRE_ALL") == "1":
-            pytest.fail("mounting a small tmpfs needs root")
-        pytest.skip("mounting a small tmpfs needs root")
-    yield tmp_path
-    subprocess.run(["umount", tmp_path], check=True)
+def of_96_kib(tmp_path):
+    with small_disk(tmp_path, 96) as folder:
+        yield folder
 
 
-def test_a_disk_that_fills_in_the_middle_stops_the_run_and_keeps_what_was_written(small_disk):
+def test_a_disk_that_fills_in_the_middle_stops_the_run_and_keeps_what_was_written(of_96_kib):
     with serving({"m": good}) as server:
-        done, lines, _ = bench(server.url, small_disk, "--duration", "30", *QUICK)
+        done, lines, _ = bench(server.url, of_96_kib, "--duration", "30", *QUICK)
     assert done.returncode == 4
     assert lines[-1]["code"] == "disk_full"
-    kept = read_spool(small_disk / "requests.arrow").num_rows
+    kept = read_spool(of_96_kib / "requests.arrow").num_rows
     assert kept > 0
     assert f"{kept} rows" in lines[-1]["text"]
     assert "Free space" in lines[-1]["text"]
