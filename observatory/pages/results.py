@@ -13,6 +13,7 @@ from observatory.compare.samples import stage_rows, stage_samples
 from observatory.compare.sources import numbers_are_valid, read_rows, slo_bounds, stage_numbers
 from observatory.compare.stages import FloatArray, Number
 from observatory.pages.charts import StagePoint, colour, visible
+from observatory.runs import money
 from observatory.runs.models import Run, Stage
 from runners.load.outcomes import HELP, Outcome
 from runners.load.search import FINDINGS
@@ -266,6 +267,8 @@ def _why_no_energy(results: RunResults, stage: StageResults) -> str:
 def notices(results: RunResults, stage: StageResults | None) -> list[Notice]:
     """Verdict and warnings, the gravest first: of the run, then of the stage that is shown."""
     found = [*_run_notices(results), *(_stage_notices(stage, len(results.stages) == 1) if stage else [])]
+    if over := money.notice(results.run):
+        found.append(Notice("warning", over))
     order = ("error", "warning", "info")
     return sorted(found, key=lambda notice: order.index(notice.level))
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from observatory.catalog.models import AcceleratorPrice, Billing
 from observatory.pages.results import RunResults, StageResults
-from observatory.runs import money
-from observatory.runs.pricing import Factors, Priced, pricings
+from observatory.runs.pricing import Factors, Priced, moment, pricings
 from observatory.theory.accounts import api_prices, hourly
 from observatory.theory.accounts.api_cost import Rates, api_cost
 from observatory.theory.accounts.hourly import Basis, Denominator, Hour
@@ -113,15 +112,16 @@ class RunCost:
 
     @cached_property
     def rates(self) -> tuple[Rates | None, str]:
-        """The API price of the day of the prices, or why there is none."""
-        run = self.results.run
-        if not self.choice.api and run.endpoint.billing == Billing.TOKENS:
-            return money.rates(run.endpoint, run.started_at or run.queued_at)
+        """What the endpoint charged, as it was kept, or the list price of a model when the run started; or why none."""
+        kept = self.factors.rates
+        if kept and not self.choice.api:
+            return Rates.from_json(kept), ""
         if not self.api:
             return None, "name a model of the price list, such as openai/gpt-4o"
         provider, slash, model = self.api.partition("/")
         known = provider in {name for name, _ in api_prices.token_models()}
-        found = api_prices.quote(model, provider) if slash and known else api_prices.quote(self.api)
+        asked = (model, provider) if slash and known else (self.api, "")
+        found = api_prices.quote(*asked, at=moment(self.results.run, self.priced.day if self.priced.pk else None))
         return found.rates, found.reason
 
     def row(self, stage: StageResults, basis: Basis | None = None, utilisation: float | None = None) -> Row:

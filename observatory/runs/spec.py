@@ -101,6 +101,7 @@ def deployment_setup(deployment: Deployment) -> dict[str, Any]:
             "billing": endpoint.billing,
             "price_provider": endpoint.price_provider,
             "price_model": endpoint.price_model,
+            "rates": money.frozen(endpoint),
         },
         "engine": deployment.engine,
         "engine_version": deployment.engine_version,

@@ -1,7 +1,7 @@
 """The Cost and Energy tabs: what the measured tokens cost and emitted, on a stated basis, of a stated day."""
 
 import json
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +13,7 @@ from observatory.catalog.models import Accelerator, AcceleratorPrice, Site, toda
 from observatory.pages.results import RunResults
 from observatory.pages.run_cost import Choice, RunCost, choice
 from observatory.runs.models import Run
+from observatory.runs.pricing import price_again
 from observatory.theory.accounts.hourly import Basis
 from tests import factories
 from tests.pages_results.test_run import page
@@ -86,6 +87,31 @@ def test_the_api_charges_the_measured_tokens(at_a_site: Benchmark) -> None:
     row = first_row(factories.finished_run(at_a_site, PLAN), basis="api", api="openai/gpt-4o")
     assert row.usd_per_query == pytest.approx((128 * 2.5 + 24 * 10) / 1e6)
     assert row.how.startswith("OpenAI list price of gpt-4o")
+
+
+def test_a_model_is_priced_as_on_the_day_of_the_run(at_a_site: Benchmark) -> None:
+    """o3 cost 10 $/M until 10 June 2025, and 2 $/M since."""
+    run = factories.finished_run(at_a_site, PLAN)
+    Run.objects.filter(pk=run.pk).update(started_at=datetime(2025, 6, 9, 12, tzinfo=UTC))
+    rates = cost(Run.objects.get(pk=run.pk), api="openai/o3").rates[0]
+    assert rates.input.base == 10
+    again = price_again(run, date(2025, 6, 11))
+    assert cost(Run.objects.get(pk=run.pk), api="openai/o3", pricing=str(again.pk)).rates[0].input.base == 2
+
+
+def test_a_paid_run_keeps_the_rates_that_it_was_queued_with(at_a_site: Benchmark) -> None:
+    endpoint = at_a_site.deployment.endpoint
+    endpoint.billing, endpoint.input_usd_per_mtok, endpoint.output_usd_per_mtok = "tokens", Decimal("0.3"), Decimal(2)
+    endpoint.save()
+    run = factories.finished_run(at_a_site, PLAN)
+    endpoint.billing, endpoint.input_usd_per_mtok = "machine", Decimal(30)
+    endpoint.save()
+    run = Run.objects.get(pk=run.pk)
+    assert first_row(run, basis="api").usd_per_query == pytest.approx((128 * 0.3 + 24 * 2) / 1e6)
+    endpoint.billing = "tokens"
+    endpoint.save()
+    again = price_again(Run.objects.get(pk=run.pk), today())
+    assert first_row(run, basis="api", pricing=str(again.pk)).usd_per_query == pytest.approx((128 * 30 + 24 * 2) / 1e6)
 
 
 @pytest.mark.parametrize(
@@ -207,3 +233,11 @@ def test_the_median_query_stands_beside_the_mean(user_client: Client) -> None:
     run = factories.finished_run(plan=Plan(levels=(1, 2, 4), requests=120, output_tokens=32))
     found = page(user_client, run, "?tab=energy")
     assert "Energy per query, median" in found
+
+
+def test_a_run_that_cost_more_than_its_reserve_says_so(user_client: Client) -> None:
+    run = factories.finished_run(plan=PLAN)
+    Run.objects.filter(pk=run.pk).update(reserved_usd=Decimal("0.5"), settled_usd=Decimal("0.4"))
+    assert "more than the" not in page(user_client, run)
+    Run.objects.filter(pk=run.pk).update(settled_usd=Decimal("0.75"))
+    assert "It cost $0.75, more than the $0.50 that were set aside" in page(user_client, run)
