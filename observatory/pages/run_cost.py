@@ -7,7 +7,7 @@ from typing import Any
 
 from observatory.catalog.models import AcceleratorPrice, Billing
 from observatory.pages.results import RunResults, StageResults
-from observatory.runs.pricing import Factors, Priced, moment, pricings
+from observatory.runs.pricing import Factors, Priced, chosen, moment, pricings
 from observatory.theory.accounts import api_prices, hourly
 from observatory.theory.accounts.api_cost import Rates, api_cost
 from observatory.theory.accounts.hourly import Basis, Denominator, Hour
@@ -84,8 +84,7 @@ class RunCost:
 
     @cached_property
     def priced(self) -> Priced:
-        """The pricing that is asked for, else the run's own."""
-        return next((item for item in self.pricings if str(item.pk) == self.choice.pricing), self.pricings[0])
+        return chosen(self.results.run, self.choice.pricing)
 
     @property
     def factors(self) -> Factors:

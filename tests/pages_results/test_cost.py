@@ -183,6 +183,30 @@ def test_a_run_is_counted_again_only_on_purpose_and_both_stand(user_client: Clie
     assert "when it was queued" in found
 
 
+def test_the_rent_names_its_own_day(user_client: Client, at_a_site: Benchmark) -> None:
+    """A deployment keeps one rent: put to another day's factors it is still today's."""
+    run = factories.finished_run(at_a_site, PLAN)
+    made = price_again(run, date(2026, 1, 5))
+    found = page(user_client, run, f"?tab=cost&pricing={made.pk}")
+    assert f"rent as of {today().isoformat()}" in found
+    assert "2026-01-05, counted again on purpose" in found
+
+
+def test_carbon_follows_the_pricing_that_is_chosen(user_client: Client, at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    run.deployment.site.factors.create(effective_from=today(), pue=1.2, grid_g_per_kwh=800, source="new")
+    made = price_again(run, today())
+    own, again = (
+        json.loads(user_client.get(f"/runs/{run.pk}/chart/carbon.json?stage=0&pricing={pk}").content)["figure"]["data"][
+            0
+        ]["x"][0]
+        for pk in ("", made.pk)
+    )
+    assert again == pytest.approx(2 * own)
+    assert "counted again on purpose" in page(user_client, run, f"?tab=energy&stage=0&pricing={made.pk}")
+    assert "counted again on purpose" not in page(user_client, run, "?tab=energy&stage=0")
+
+
 def test_an_earlier_day_has_the_factors_of_that_day(user_client: Client, at_a_site: Benchmark) -> None:
     run = factories.finished_run(at_a_site, PLAN)
     change_the_site(run)
