@@ -99,6 +99,9 @@ def _add_accounts(group: Any) -> None:
         "--server-here", action="store_true", help="the server is on this machine although its address does not say so"
     )
     group.add_argument(
+        "--gpu-shared", action="store_true", help="others are served on its GPUs too: their part is in the energy"
+    )
+    group.add_argument(
         "--idle", type=float, default=Power.idle_s, metavar="S",
         help="seconds of idle power read before the load, and after it (default %(default)s)",
     )  # fmt: skip
@@ -195,6 +198,7 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
             start_steady_c_per_min=args.start_steady,
             start_wait_s=args.start_wait,
             server_here=args.server_here,
+            shared=args.gpu_shared,
         ),
         account=Account(
             args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else "", args.traffic

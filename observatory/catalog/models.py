@@ -351,6 +351,12 @@ class Deployment(models.Model):
         help_text="Names of the machines that serve, separated by commas; on each a worker with -Q power.NAME samples. "
         "Empty: the server is on the load host, or its energy is not measured.",
     )
+    gpu_shared = models.BooleanField(
+        default=False,
+        verbose_name="GPU shared",
+        help_text="Other models or services run on the same GPUs: what they take is in its energy, and it is compared "
+        "with that of shared GPUs only.",
+    )
     queries_per_hour = models.FloatField(
         null=True,
         blank=True,

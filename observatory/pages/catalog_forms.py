@@ -182,6 +182,7 @@ class DeploymentForm(forms.ModelForm):  # type: ignore[type-arg]
             "price_source",
             "site",
             "power_hosts",
+            "gpu_shared",
             "queries_per_hour",
         )
         labels = {

@@ -286,13 +286,23 @@ def _run_notices(results: RunResults) -> list[Notice]:
     said = [run.reason, *(reason["text"] for reason in results.summary.get("reasons") or [])]
     details = list(dict.fromkeys(sentence(text) for text in said if text))
     answers = [results.summary[name]["text"] for name in FINDINGS if results.summary.get(name)]
-    answered = [Notice("info", sentence(text)) for text in answers]
+    answered = [Notice("info", text) for text in (*map(sentence, answers), *_energy_notes(results))]
     if run.valid:
         return answered + [Notice("info", text) for text in details]
     if numbers_are_valid(run) and any(stage.sound for stage in results.stages):
         return [Notice("warning", "Not every stage may be used; those marked ok may.", details)]
     status = Run.Status(run.status)
     return [Notice("warning" if status is Run.Status.CANCELLED else "error", _LEADS.get(status, ""), details)]
+
+
+def _energy_notes(results: RunResults) -> list[str]:
+    """What must be known to read the energy: whose it is, and of which models."""
+    notes = (results.summary.get("power") or {}).get("notes") or []
+    found = [note["text"] for note in notes if note["code"] == "gpu_shared"]
+    models = (results.run.spec.get("workload") or {}).get("models") or []
+    if len(models) > 1 and any(stage.stage.energy for stage in results.stages):
+        found.append(f"Requests went to {len(models)} models: energy per query and per token is a mean over them.")
+    return found
 
 
 _STAGE_WORDS = {

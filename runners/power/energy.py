@@ -245,7 +245,7 @@ def _not_added(held: str, layer: Layer) -> list[str]:
 def _remark(energy: DeviceEnergy) -> str:
     if energy.reason:
         return REASONS.get(energy.reason, energy.reason)
-    shared = "The board is shared with other MIG instances: all of it is counted. " if energy.device.shared else ""
+    shared = "The board serves others too: all of it is counted. " if energy.device.shared else ""
     return shared + energy.device.gain_source
 
 

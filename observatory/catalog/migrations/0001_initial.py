@@ -107,6 +107,7 @@ class Migration(migrations.Migration):
                 ('usd_per_hour', models.DecimalField(blank=True, decimal_places=4, help_text='Price of the whole deployment for an hour', max_digits=12, null=True, validators=[django.core.validators.MinValueValidator(0)])),
                 ('price_source', models.CharField(blank=True, max_length=200)),
                 ('power_hosts', models.CharField(blank=True, help_text='Names of the machines that serve, separated by commas; on each a worker with -Q power.NAME samples. Empty: the server is on the load host, or its energy is not measured.', max_length=300, validators=[observatory.catalog.models.host_names])),
+                ('gpu_shared', models.BooleanField(default=False, help_text='Other models or services run on the same GPUs: what they take is in its energy, and it is compared with that of shared GPUs only.', verbose_name='GPU shared')),
                 ('queries_per_hour', models.FloatField(blank=True, help_text='Traffic that it gets, for its energy with the idle time between. Empty when unknown.', null=True, validators=[django.core.validators.MinValueValidator(0.001)])),
                 ('accelerator', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, to='catalog.accelerator')),
                 ('endpoint', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='deployments', to='catalog.endpoint')),
