@@ -121,6 +121,9 @@ def _add_accounts(group: Any) -> None:
     )
     group.add_argument("--pue", type=float, help="facility overhead factor: gives energy with overhead")
     group.add_argument(
+        "--pue-between", type=_range, default=(None, None), metavar="LOW,HIGH", help="where it is a range"
+    )
+    group.add_argument(
         "--traffic", type=float, metavar="N", help="queries an hour: gives energy with the idle time between them"
     )
     add_timeouts(group)
@@ -158,6 +161,13 @@ def _price(text: str) -> tuple[float, float]:
     if len(prices) != 2 or min(prices) < 0:
         raise argparse.ArgumentTypeError(f"{text!r}: write the price of input and of output, such as 0.5,2")
     return prices[0], prices[1]
+
+
+def _range(text: str) -> tuple[float, float]:
+    ends = numbers(text)
+    if len(ends) != 2:
+        raise argparse.ArgumentTypeError(f"{text!r}: write the lowest and the highest, such as 1.07,1.16")
+    return ends[0], ends[1]
 
 
 def _slo(text: str) -> Slo:
@@ -201,7 +211,12 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
             shared=args.gpu_shared,
         ),
         account=Account(
-            args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else "", args.traffic
+            args.usd_per_hour,
+            given if args.usd_per_hour else "",
+            args.pue,
+            given if args.pue else "",
+            args.traffic,
+            *args.pue_between,
         ),
         server=ServerMetrics(not args.no_metrics, args.metrics_url),
         shard=Shard(args.processes),

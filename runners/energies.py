@@ -74,6 +74,8 @@ def _ledger(samples: pa.Table, power: Power, spec: RunSpec, window: Window | Non
         pue=account.pue,
         pue_source=account.pue_source,
         idle_w=power["idle_w"],
+        idle_bounds_w=power.get("idle_bounds_w"),
+        pue_bounds=account.pue_bounds,
     )
     fault = power.get("fault")
     if fault:

@@ -71,6 +71,8 @@ def _account(deployment: Deployment) -> dict[str, Any]:
         "price_source": "" if price is None else deployment.price_source,
         "pue": factors.pue if factors else None,
         "pue_source": (factors.source or str(site)) if factors and factors.pue is not None else "",
+        "pue_low": factors.pue_low if factors else None,
+        "pue_high": factors.pue_high if factors else None,
         "queries_per_hour": deployment.queries_per_hour,
     }
 

@@ -142,6 +142,8 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('effective_from', models.DateField()),
                 ('pue', models.FloatField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(5)])),
+                ('pue_low', models.FloatField(blank=True, help_text='Where it is a range', null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(5)])),
+                ('pue_high', models.FloatField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(5)])),
                 ('wue_l_per_kwh', models.FloatField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(0)])),
                 ('electricity_usd_per_kwh', models.FloatField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(0)])),
                 ('grid_g_per_kwh', models.FloatField(blank=True, help_text='Location based: the average of the grid', null=True, validators=[django.core.validators.MinValueValidator(0)])),
