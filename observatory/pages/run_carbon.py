@@ -8,6 +8,7 @@ from observatory.catalog.models import Site
 from observatory.pages.results import RunResults, StageResults
 from observatory.runs.pricing import chosen
 from observatory.theory.accounts import environment
+from observatory.theory.accounts.calculators.environment import EMBODIED, EmbodiedInputs, compute_embodied
 
 #: How many places are shown at each end of the range.
 FEW_PLACES = 10
@@ -21,6 +22,28 @@ class Footprint:
     market_g: float | None
     site_ml: float | None
     total_ml: float | None
+
+
+@dataclass(frozen=True)
+class Embodied:
+    """Of one query: grams of CO2e of making what serves it, spread over its lifetime at the measured throughput."""
+
+    g: float
+    words: str
+    source: str
+
+
+def embodied(results: RunResults, stage: StageResults) -> Embodied | None:
+    """The accelerators of the deployment with their part of a server, at the calculator's defaults; None without."""
+    count, queries_per_s = results.run.setup.get("accelerator_count"), stage.value("request_per_s")
+    if not count or not queries_per_s:
+        return None
+    inputs = EmbodiedInputs(accelerators=count, occupied_s=1 / queries_per_s, sharing=1)
+    words = (
+        f"{count} × ({inputs.accelerator_made_kg:g} kg of an H100-class board + {inputs.server_made_kg:g} kg of a "
+        f"server / {inputs.accelerators_per_server:g}) over {inputs.years:g} years that all serve like this"
+    )
+    return Embodied(compute_embodied(inputs).embodied_g, words, EMBODIED.source)
 
 
 @dataclass(frozen=True)
@@ -55,6 +78,7 @@ def context(results: RunResults, stage: StageResults, pricing: str) -> dict[str,
     wh = stage.value("wh_per_query")
     return {
         "factors": own.factors,
+        "embodied": embodied(results, stage),
         "priced": own,
         "place_query": urlencode({"stage": stage.index, "pricing": own.pk or ""}),
         "footprint": None if wh is None else footprint(wh, own.factors),

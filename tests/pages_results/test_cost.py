@@ -11,6 +11,7 @@ from django.test import Client
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Accelerator, AcceleratorPrice, Site, today
 from observatory.pages.results import RunResults
+from observatory.pages.run_carbon import embodied
 from observatory.pages.run_cost import Choice, RunCost, choice
 from observatory.runs.models import Run
 from observatory.runs.pricing import price_again
@@ -150,6 +151,21 @@ def test_a_choice_that_cannot_be_read_is_left_out(user_client: Client, at_a_site
     assert "never add the two" in page(user_client, factories.finished_run(at_a_site, PLAN), f"?tab=cost&{query}")
 
 
+def test_rent_on_demand_pays_only_the_hours_that_serve(user_client: Client, at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    full = first_row(run).usd_per_mtok_output
+    for terms, times in (("reserved", 4), ("on-demand", 1), ("nonsense", 4)):
+        assert first_row(run, utilisation="25", terms=terms).usd_per_mtok_output == pytest.approx(times * full)
+    own = first_row(run, basis="own").usd_per_mtok_output
+    assert first_row(run, basis="own", utilisation="50", terms="on-demand").usd_per_mtok_output == pytest.approx(
+        2 * own
+    )
+    found = page(user_client, run, "?tab=cost&terms=on-demand&utilisation=25&api=openai/gpt-4o")
+    assert "on-demand: only hours that serve are paid" in found
+    assert "is cheaper at any utilisation" in found
+    assert "At 25 % utilisation" not in found
+
+
 # another day
 
 
@@ -265,3 +281,15 @@ def test_a_run_that_cost_more_than_its_reserve_says_so(user_client: Client) -> N
     assert "more than the" not in page(user_client, run)
     Run.objects.filter(pk=run.pk).update(settled_usd=Decimal("0.75"))
     assert "It cost $0.75, more than the $0.50 that were set aside" in page(user_client, run)
+
+
+def test_making_the_hardware_is_an_assumed_share_of_its_own(user_client: Client, at_a_site: Benchmark) -> None:
+    """2 x (164 + 5700 / 8) kg over three years of this throughput."""
+    run = factories.finished_run(at_a_site, PLAN)
+    results = RunResults(run)
+    found = embodied(results, results.stages[0])
+    lifetime_queries = results.stages[0].value("request_per_s") * 3 * 365 * 86_400
+    assert found.g == pytest.approx(2 * (164 + 5700 / 8) * 1e3 / lifetime_queries)
+    assert "Carbon of making the hardware" in page(user_client, run, "?tab=energy&stage=0")
+    run.setup["accelerator_count"] = 0
+    assert embodied(results, results.stages[0]) is None

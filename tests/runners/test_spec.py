@@ -251,4 +251,4 @@ def test_a_schedule_of_more_sending_times_than_fit_into_memory_is_refused():
 @pytest.mark.parametrize(("pue", "low", "high"), [(None, 1.1, 1.3), (1.2, 1.1, None), (1.2, 1.3, 1.4), (1.2, 0.9, 1.4)])
 def test_a_range_of_the_pue_that_does_not_hold_it_is_refused(pue, low, high):
     with pytest.raises(SpecError, match=r"account\.pue_low: give both bounds"):
-        RunSpec(Target("http://x", "m"), account=Account(pue=pue, pue_low=low, pue_high=high))
+        RunSpec(Target("http://h"), load=Load(requests=5), account=Account(pue=pue, pue_low=low, pue_high=high))
