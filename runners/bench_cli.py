@@ -67,6 +67,9 @@ def _add_accounts(group: Any) -> None:
         "--server-here", action="store_true", help="the server is on this machine although its address does not say so"
     )
     group.add_argument(
+        "--gpu-shared", action="store_true", help="others are served on its GPUs too: their part is in the energy"
+    )
+    group.add_argument(
         "--idle", type=float, default=Power.idle_s, metavar="S",
         help="seconds of idle power read before the load, and after it (default %(default)s)",
     )  # fmt: skip
@@ -85,6 +88,9 @@ def _add_accounts(group: Any) -> None:
         "--usd-per-mtok", type=_price, metavar="IN,OUT", help="what the API charges per million tokens, for --max-usd"
     )
     group.add_argument("--pue", type=float, help="facility overhead factor: gives energy with overhead")
+    group.add_argument(
+        "--pue-between", type=_range, default=(None, None), metavar="LOW,HIGH", help="where it is a range"
+    )
     group.add_argument(
         "--traffic", type=float, metavar="N", help="queries an hour: gives energy with the idle time between them"
     )
@@ -108,6 +114,13 @@ def _price(text: str) -> tuple[float, float]:
     if len(prices) != 2 or min(prices) < 0:
         raise argparse.ArgumentTypeError(f"{text!r}: write the price of input and of output, such as 0.5,2")
     return prices[0], prices[1]
+
+
+def _range(text: str) -> tuple[float, float]:
+    ends = numbers(text)
+    if len(ends) != 2:
+        raise argparse.ArgumentTypeError(f"{text!r}: write the lowest and the highest, such as 1.07,1.16")
+    return ends[0], ends[1]
 
 
 def _slo(text: str) -> Slo:
@@ -148,9 +161,15 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
             start_steady_c_per_min=args.start_steady,
             start_wait_s=args.start_wait,
             server_here=args.server_here,
+            shared=args.gpu_shared,
         ),
         account=Account(
-            args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else "", args.traffic
+            args.usd_per_hour,
+            given if args.usd_per_hour else "",
+            args.pue,
+            given if args.pue else "",
+            args.traffic,
+            *args.pue_between,
         ),
         server=ServerMetrics(not args.no_metrics, args.metrics_url),
         shard=Shard(args.processes),

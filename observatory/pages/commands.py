@@ -164,8 +164,10 @@ def _accounts(power: Power, account: Account, timeouts: Timeouts) -> Options:
         ("--start-steady", power.start_steady_c_per_min),
         ("--start-wait", None if power.start_wait_s == Power().start_wait_s else power.start_wait_s),
         ("--server-here", "" if power.server_here else None),
+        ("--gpu-shared", "" if power.shared else None),
         ("--usd-per-hour", account.usd_per_hour),
         ("--pue", account.pue),
+        ("--pue-between", account.pue_bounds and "{:g},{:g}".format(*account.pue_bounds)),
         ("--traffic", account.queries_per_hour),
         *limits,
     ]

@@ -150,7 +150,7 @@ def _row_of(site: Site, day: str) -> SiteFactors:
 
 def _today(factors: SiteFactors) -> dict[str, Any]:
     """The numbers that hold, as a start for those of today."""
-    names = (*FACTORS, "source", "note")
+    names = (*FACTORS, "pue_low", "pue_high", "source", "note")
     return {"effective_from": today(), **{name: getattr(factors, name) for name in names}}
 
 

@@ -212,9 +212,17 @@ def _chart(results: RunResults, name: str, query: Mapping[str, str]) -> charts.C
     if name == "power":
         return run_energy.strip(results, stage) if stage else None
     if name == "carbon":
-        return account_charts.carbon_by_region(*run_carbon.places(results, stage)) if stage else None
+        return (
+            account_charts.carbon_by_region(*run_carbon.places(results, stage, query.get("pricing", "")))
+            if stage
+            else None
+        )
     if name == "water":
-        return account_charts.water_by_region(*run_carbon.places(results, stage)) if stage else None
+        return (
+            account_charts.water_by_region(*run_carbon.places(results, stage, query.get("pricing", "")))
+            if stage
+            else None
+        )
     if name == "cost":
         cost = run_cost.RunCost(results, run_cost.choice(query))
         return account_charts.cost_lines(cost, stage) if stage else None

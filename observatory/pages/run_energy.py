@@ -45,7 +45,7 @@ def context(results: RunResults, stage: StageResults, query: Mapping[str, str]) 
         "slider_place": _place(traffic, most),
         "sampled_by": [_with_bound(part) for part in power.get("sampled_by") or []],
         "client_energy": _of_stage(results, stage).get("client_energy"),
-        **run_carbon.context(results, stage),
+        **run_carbon.context(results, stage, query.get("pricing", "")),
     }
 
 

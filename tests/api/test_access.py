@@ -87,6 +87,7 @@ def bodies(ids: dict[str, int]) -> dict[tuple[str, str], dict[str, Any]]:
             "lines": '{"id": "a", "kind": "exact", "prompt": "Say one.", "answers": ["one"]}',
         },
         ("POST", "quality/{key}/compare"): {"reference_id": ids["other quality"]},
+        ("POST", "runs/{key}/pricings"): {"day": "2026-11-29"},
         ("POST", "runs/{key}/power/prometheus"): {"url": "http://127.0.0.1:9", "query": "up"},
         ("POST", "studies/ready"): {"template": "two-phases", "name": "new"},
     }

@@ -176,3 +176,10 @@ def test_a_row_that_is_not_valid_stops_the_seed_and_loads_nothing(
     with pytest.raises(SeedError, match=words):
         seed(edited(file, old, new))
     assert not Accelerator.objects.exists()
+
+
+@pytest.mark.usefixtures("_seeded")
+def test_a_published_range_of_a_pue_is_kept_with_it() -> None:
+    fleet = SiteFactors.objects.get(site__slug="google-fleet-average")
+    assert (fleet.pue_low, fleet.pue, fleet.pue_high) == (1.07, 1.09, 1.16)
+    assert not SiteFactors.objects.filter(pue=None, pue_low__isnull=False).exists()
