@@ -16,6 +16,7 @@ from observatory.runs.models import Run
 from tests.pages.cast import Cast, fill
 
 STAFF_ONLY = {
+    "run-power",
     "endpoint-new",
     "endpoint-edit",
     "endpoint-probe",
@@ -29,6 +30,7 @@ STAFF_ONLY = {
     "theory-upload",
 }
 POSTS = {
+    "run-power",
     "endpoint-probe",
     "welcome-probe",
     "welcome-start",

@@ -1,12 +1,13 @@
 """Every page in a real browser: accessible, as wide as its window, alone on the network, in both themes."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from playwright.sync_api import Page
+from playwright.sync_api import Page, TimeoutError
 
 from tests.browser import Browser, log_in, screenshot, sideways, violations
 from tests.pages.cast import Cast, fill
@@ -39,6 +40,7 @@ PAGES: dict[str, Address] = {
     "study-choose": lambda cast: "/studies/new",
     "study-ready": lambda cast: "/studies/new/prefix-caching",
     "study-form": lambda cast: f"/studies/new/own?copy={cast.study.pk}",
+    "quality": lambda cast: "/quality",
     "quality-result": lambda cast: f"/quality/{cast.quality.pk}?show=all",
     "tokens": lambda cast: "/tokens",
 }
@@ -77,6 +79,10 @@ def look(browser: Browser, pages: dict[str, str], theme: str, widths: tuple[int,
 
 def too_wide(page: Page, name: str, width: int) -> int:
     page.set_viewport_size({"width": width, "height": 800})
+    with suppress(TimeoutError):  # charts follow their window a moment later; what stays too wide is told
+        page.wait_for_function(
+            "document.documentElement.scrollWidth <= document.documentElement.clientWidth", timeout=5000
+        )
     screenshot(page, f"{name}-{width}")
     return sideways(page)
 
