@@ -3,15 +3,12 @@
 import sys
 from collections.abc import Callable
 
-from django.contrib.auth.models import User
-from django.test import Client
-
-from observatory.api import tokens
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Endpoint
 from observatory.runs import dispatch, states
 from observatory.runs.models import Run
 from tests.questions import ask
+from tests.runs.conftest import told
 from tests.services.misbehaving import good, serving
 from tests.services.site import Site, wait_for
 from tests.services.small_disk import small_disk
@@ -26,31 +23,29 @@ def carried_out(asked: Benchmark) -> Run:
     return Run.objects.get(pk=run.pk)
 
 
-def told(run: Run) -> tuple[str, str]:
-    """What its page and the API say."""
-    user = User.objects.get(username="ada")
-    client = Client()
-    client.force_login(user)
-    headers = {"Authorization": f"Bearer {tokens.make(user, 'test')[1]}"}
-    shown = client.get(f"/api/v1/runs/{run.pk}", headers=headers).json()
-    return client.get(run.get_absolute_url()).content.decode(), shown["reason"]
-
-
 def test_a_work_folder_that_fills_ends_the_run_with_the_rows_so_far(site: Site, benchmark: Make) -> None:
     site.variables["RUN_COMMAND"] = f"{sys.executable} -m runners bench"
     work = site.directory / "work"
     work.mkdir()
     with small_disk(work, 160), serving({"m": good}) as server:
-        asked = benchmark("m")
+        benchmark("m")
         Endpoint.objects.update(url=server.url)
-        ask(asked, requests=None, duration_s=40, levels=[4], warmup_s=0, power_source="none", calibrate_s=0)
+        asked = ask(
+            Benchmark.objects.get(),
+            requests=None,
+            duration_s=40,
+            levels=[4],
+            warmup_s=0,
+            power_source="none",
+            calibrate_s=0,
+        )
         site.worker("bench")
         run = carried_out(asked)
     assert (run.status, run.valid, run.reason_code) == ("finished", False, "disk_full")
     assert run.requests_file
     assert run.stages.get().ok > 10
     for said in told(run):
-        assert "the disk is full" in said
+        assert "disk is full" in said
         assert "Free space" in said
 
 
