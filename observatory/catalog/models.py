@@ -113,7 +113,7 @@ class SiteQuerySet(models.QuerySet["Site"]):
         """With the factors that hold on that day beside the fields of the site."""
         rows = SiteFactors.objects.filter(site=models.OuterRef("pk"), effective_from__lte=day)
         latest = rows.order_by("-effective_from")
-        names = (*FACTORS, "effective_from", "note", "source")
+        names = (*FACTORS, "pue_low", "pue_high", "effective_from", "note", "source")
         return self.annotate(**{name: models.Subquery(latest.values(name)[:1]) for name in names})
 
 

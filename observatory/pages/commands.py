@@ -167,7 +167,7 @@ def _accounts(power: Power, account: Account, timeouts: Timeouts) -> Options:
         ("--gpu-shared", "" if power.shared else None),
         ("--usd-per-hour", account.usd_per_hour),
         ("--pue", account.pue),
-        ("--pue-between", account.pue_bounds and "{:g},{:g}".format(*account.pue_bounds)),
+        ("--pue-between", account.pue_bounds and ",".join(map(str, account.pue_bounds))),
         ("--traffic", account.queries_per_hour),
         *limits,
     ]

@@ -26,7 +26,7 @@ def _own(model: type[Model]) -> dict[str, str]:
 
 #: For programs.
 ACCELERATOR = {**_own(Accelerator), "cheapest_usd_per_hour": "cheapest"}
-SITE = {**_own(Site), **{name: name for name in (*FACTORS, "effective_from", "note", "source")}}
+SITE = {**_own(Site), **{name: name for name in (*FACTORS, "pue_low", "pue_high", "effective_from", "note", "source")}}
 PRICE = {
     name: name for name in ("provider", "kind", "effective_from", "usd_per_hour", "purchase_usd", "note", "source")
 }

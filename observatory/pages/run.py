@@ -133,7 +133,7 @@ def _tab(request: Request, results: RunResults, stage: StageResults | None, tab:
     if tab == "setup":
         return _setup(results)
     if tab == "requests":
-        return {"page": request_rows.page(results.rows, stage.index if stage else None, request.GET)}
+        return {"page": request_rows.page(results.rows, stage.index if stage else None, request.GET, results.summary)}
     if tab == "latency":
         metric = request.GET.get("metric", "")
         metric = metric if metric in LATENCIES else LATENCIES[0]

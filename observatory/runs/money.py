@@ -62,12 +62,6 @@ def frozen(endpoint: Endpoint, at: datetime | None = None) -> dict[str, Any] | N
     return None if known is None else known.to_json()
 
 
-def kept(run: Run) -> Rates | None:
-    """The rates that the run was queued with."""
-    data = run.setup["endpoint"]["rates"]
-    return Rates.from_json(data) if data else None
-
-
 def budget(endpoint: Endpoint, extent: Callable[[], Extent]) -> Budget:
     """What a run of that extent may cost. Raises SpecError that says what to change."""
     if endpoint.billing == Billing.MACHINE:
@@ -161,9 +155,10 @@ def settled(run: Run, requests: pa.Table | None) -> Decimal | None:
 
     A request that was sent but whose usage is unknown counts at its worst, as does the check before the run.
     """
-    known = kept(run)
-    if run.reserved_usd is None or requests is None or known is None:
+    kept = run.setup["endpoint"]["rates"] if run.reserved_usd is not None else None
+    if requests is None or kept is None:
         return None
+    known = Rates.from_json(kept)
     longest, apart = _longest(run), _reasoning_apart(run)
     sent = [row for row in requests.select(list(_COLUMNS)).to_pylist() if row["sent_ns"] is not None]
     usages = [_usage(row, longest, apart) for row in sent]

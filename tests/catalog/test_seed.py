@@ -157,9 +157,9 @@ def test_a_row_that_people_made_under_the_same_name_is_kept() -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "words"),
     [
-        ("site_factors.csv", "2025-08-21,1.09,1.15", "2025-08-21,0.9,1.15", "site_factors.csv, row 105.*pue"),
-        ("site_factors.csv", "2025-08-21,1.09,1.15", "2025-08-21,abc,1.15", "site_factors.csv, row 105.*abc"),
-        ("site_factors.csv", "2025-08-21,1.09,1.15", "August,1.09,1.15", "site_factors.csv, row 105"),
+        ("site_factors.csv", "2025-08-21,1.09,", "2025-08-21,0.9,", "site_factors.csv, row 105.*pue"),
+        ("site_factors.csv", "2025-08-21,1.09,", "2025-08-21,abc,", "site_factors.csv, row 105.*abc"),
+        ("site_factors.csv", "2025-08-21,1.09,", "August,1.09,", "site_factors.csv, row 105"),
         ("prices.csv", "gh200-96,Lambda,on-demand,2025-01-01,1.49", "gh200-96,Lambda,on-demand,2025-01-01,", "row 20"),
         ("prices.csv", "gh200-96,Lambda", "gh200-97,Lambda", "prices.csv, row 20"),
         (

@@ -220,6 +220,8 @@ def test_carbon_follows_the_pricing_that_is_chosen(user_client: Client, at_a_sit
     )
     assert again == pytest.approx(2 * own)
     assert "counted again on purpose" in page(user_client, run, f"?tab=energy&stage=0&pricing={made.pk}")
+    form = user_client.get(f"/runs/{run.pk}?tab=energy&pricing={made.pk}").content.decode()
+    assert f'<input type="hidden" name="pricing" value="{made.pk}">' in form
     assert "counted again on purpose" not in page(user_client, run, "?tab=energy&stage=0")
 
 
