@@ -1,13 +1,12 @@
 """Every page in a real browser: accessible, as wide as its window, alone on the network, in both themes."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from playwright.sync_api import Page, TimeoutError
+from playwright.sync_api import Page
 
 from tests.browser import Browser, log_in, screenshot, sideways, violations
 from tests.pages.cast import Cast, fill
@@ -79,10 +78,10 @@ def look(browser: Browser, pages: dict[str, str], theme: str, widths: tuple[int,
 
 def too_wide(page: Page, name: str, width: int) -> int:
     page.set_viewport_size({"width": width, "height": 800})
-    with suppress(TimeoutError):  # charts follow their window a moment later; what stays too wide is told
-        page.wait_for_function(
-            "document.documentElement.scrollWidth <= document.documentElement.clientWidth", timeout=5000
-        )
+    for _ in range(50):  # charts follow their window a moment later
+        if not sideways(page):
+            break
+        page.wait_for_timeout(100)
     screenshot(page, f"{name}-{width}")
     return sideways(page)
 
