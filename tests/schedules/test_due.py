@@ -190,6 +190,7 @@ def test_one_schedule_that_fails_does_not_hold_up_the_others(schedule: Callable[
     assert [run.benchmark for run in due.start_due(utc("2026-06-01T12:10"))] == [whole.benchmark]
 
 
+@both_databases
 def test_beats_and_workers_carry_a_schedule_to_a_finished_run(site: Site, benchmark: Make) -> None:
     for queue in ("bench", "control"):
         site.worker(queue, ready=False)
