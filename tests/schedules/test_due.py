@@ -208,10 +208,11 @@ def test_beats_and_workers_carry_a_schedule_to_a_finished_run(site: Site, benchm
 
 def test_a_due_study_is_carried_out_once_and_skipped_while_it_runs(db: None) -> None:
     study = factories.study()
-    schedule = Schedule.objects.create(study=study, cron="* * * * *", next_due_at=timezone.now())
-    assert due.start_due() == [study.trials.get()]
+    noon = utc("2026-06-01T12:00")
+    schedule = Schedule.objects.create(study=study, cron="* * * * *", next_due_at=noon)
+    assert due.start_due(noon) == [study.trials.get()]
     assert Run.objects.get().trigger == "study"
-    assert due.start_due(timezone.now() + timedelta(seconds=70)) == []
+    assert due.start_due(noon + timedelta(seconds=70)) == []
     latest, first = schedule.occurrences.all()
     assert (first.outcome, first.trial) == ("started", study.trials.get())
     assert (latest.outcome, latest.trial) == ("skipped", None)
