@@ -1,7 +1,9 @@
 """Model files that are made from the packaged model, without a network: other precisions, fewer layers, other formats.
 
-A name such as ``SmolLM2-135M-Instruct:Q8_0:layers=20`` says what is asked for. Each is made once and kept with its
-checksums. The source is Q4_1: a higher precision makes it larger and slower, and no better.
+A name such as ``SmolLM2-135M-Instruct:Q8_0:layers=20`` says what is asked for: ``layers=20`` that so many are left,
+``experts=8`` that each feed-forward part is so many experts of half its width, of which each token uses two,
+``width=4`` that it is so many times as wide. Each is made once and kept with its checksums. The source is Q4_1: a
+higher precision makes it larger and slower, and no better.
 """
 
 import hashlib
@@ -21,14 +23,24 @@ GGUF_FORMS = {
 #: A folder with config.json, safetensors in BF16 and the tokenizer.
 HF = "HF"
 LAYERS = 30
-_NAME = re.compile(re.escape(MODEL_NAME) + r"(?::(?P<form>[A-Z0-9_]+))?(?::layers=(?P<layers>[0-9]+))?")
+#: Those that each token uses.
+EXPERTS_USED = 2
+MOST_EXPERTS, MOST_WIDTH = 32, 16
+_NAME = re.compile(
+    re.escape(MODEL_NAME) + r"(?::(?P<form>[A-Z0-9_]+))?(?::layers=(?P<layers>[0-9]+))?"
+    r"(?::experts=(?P<experts>[0-9]+)|:width=(?P<width>[0-9]+))?"
+)
 SUMS = "SHA256SUMS"
 
 
 @dataclass(frozen=True)
 class Derived:
+    """``experts``: per layer, none in a dense model. ``width``: of the feed-forward part against that of the source."""
+
     form: str
     layers: int = LAYERS
+    experts: int = 0
+    width: int = 1
 
     @classmethod
     def named(cls, name: str, field: str) -> Self | None:
@@ -42,7 +54,17 @@ class Derived:
         layers = int(found["layers"] or LAYERS)
         if not 2 <= layers <= LAYERS:
             raise SpecError(f"{field}: the model has {LAYERS} layers; keep 2 to {LAYERS}")
-        return cls(found["form"] or "Q4_1", layers)
+        asked = cls(found["form"] or "Q4_1", layers, int(found["experts"] or 0), int(found["width"] or 1))
+        asked._check_feed_forward(found["experts"] is not None, field)
+        return asked
+
+    def _check_feed_forward(self, mixture: bool, field: str) -> None:
+        if (mixture or self.width > 1) and self.form == HF:
+            raise SpecError(f"{field}: experts and width are of GGUF forms, such as {MODEL_NAME}:F16:experts=8")
+        if mixture and not EXPERTS_USED <= self.experts <= MOST_EXPERTS:
+            raise SpecError(f"{field}: {EXPERTS_USED} to {MOST_EXPERTS} experts; each token uses {EXPERTS_USED}")
+        if not 1 <= self.width <= MOST_WIDTH:
+            raise SpecError(f"{field}: 1 to {MOST_WIDTH} times as wide")
 
     @property
     def is_source(self) -> bool:
@@ -50,7 +72,9 @@ class Derived:
 
     @property
     def folder_name(self) -> str:
-        return f"{MODEL_NAME}-{self.form}-{self.layers}"
+        experts = f"-experts-{self.experts}" if self.experts else ""
+        width = f"-width-{self.width}" if self.width > 1 else ""
+        return f"{MODEL_NAME}-{self.form}-{self.layers}{experts}{width}"
 
 
 def cache() -> Path:

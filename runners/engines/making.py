@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from runners.engines import checkpoint
+from runners.engines import checkpoint, feed_forward
 from runners.engines.derived import GGUF_FORMS, HF, LAYERS, SUMS, Derived, cache, is_whole, path_of, sums_of
 from runners.engines.ggml import BLOCKS, Gguf, Tensor, write
 from runners.engines.packaged import model_path
@@ -36,8 +36,12 @@ def _fill(asked: Derived, folder: Path) -> None:
         checkpoint.write(source, kept, asked.layers, folder)
         return
     architecture = source.text("general.architecture")
-    numbers = {"general.file_type": GGUF_FORMS[asked.form], f"{architecture}.block_count": asked.layers}
-    typed = ((tensor, kind_of(tensor, asked)) for tensor in kept)
+    numbers = {
+        "general.file_type": GGUF_FORMS[asked.form],
+        f"{architecture}.block_count": asked.layers,
+        **feed_forward.numbers(asked, architecture, source.number(f"{architecture}.feed_forward_length")),
+    }
+    typed = ((made, kind_of(made, asked)) for tensor in kept for made in feed_forward.remade(tensor, asked))
     write(source, typed, numbers, folder / f"{asked.folder_name}.gguf")
 
 
@@ -54,10 +58,11 @@ def kept_name(name: str, layers: int) -> str | None:
 
 
 def kind_of(tensor: Tensor, asked: Derived) -> str:
-    """Norms stay as they are. As llama.cpp does it (src/llama-quant.cpp): the embedding, which is the output too, is
-    kept in 6 bits or more; in the mixed form half of the layers have attention values and down projections in 6 bits.
+    """Norms and routers of experts stay as they are. As llama.cpp does it (src/llama-quant.cpp): the embedding, which
+    is the output too, is kept in 6 bits or more; in the mixed form half of the layers have attention values and down
+    projections in 6 bits.
     """
-    if not tensor.matrix:
+    if not tensor.matrix or feed_forward.ROUTER in tensor.name:
         return "F32"
     if asked.form in ("F16", "BF16"):
         return asked.form

@@ -5,7 +5,9 @@ from observatory.studies.ready_made.batching import BATCHING
 from observatory.studies.ready_made.cache_quantization import CACHE_QUANTIZATION
 from observatory.studies.ready_made.continuous_batching import CONTINUOUS_BATCHING
 from observatory.studies.ready_made.interference import INTERFERENCE
+from observatory.studies.ready_made.mixture import MIXTURE
 from observatory.studies.ready_made.on_device import ON_DEVICE
+from observatory.studies.ready_made.paged_cache import PAGED_CACHE
 from observatory.studies.ready_made.prefix_caching import PREFIX_CACHING
 from observatory.studies.ready_made.smaller_model import SMALLER_MODEL
 from observatory.studies.ready_made.speculation import SPECULATION
@@ -18,12 +20,14 @@ READY_MADE: tuple[ReadyMade, ...] = (
     TWO_PHASES,
     BATCHING,
     CONTINUOUS_BATCHING,
+    PAGED_CACHE,
     PREFIX_CACHING,
     INTERFERENCE,
     WEIGHT_QUANTIZATION,
     CACHE_QUANTIZATION,
     SPECULATION,
     SMALLER_MODEL,
+    MIXTURE,
     ON_DEVICE,
 )
 BY_SLUG = {ready.slug: ready for ready in READY_MADE}

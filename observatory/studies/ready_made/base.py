@@ -31,6 +31,12 @@ def llamacpp(model: str = MODEL, threads: int | None = None, **options: Any) -> 
     return {"engine": "llama.cpp", "model": model, "options": named} | ({"threads": threads} if threads else {})
 
 
+def vllm(model: str = f"{MODEL}:HF", cores: tuple[int, ...] = (), **options: Any) -> Json:
+    """The recipe of a vLLM that starts without compiling. In the name of an option ``_`` stands for a dash."""
+    named = {"enforce-eager": True} | {name.replace("_", "-"): value for name, value in options.items()}
+    return {"engine": "vllm", "model": model, "options": named} | ({"cores": list(cores)} if cores else {})
+
+
 @dataclass(frozen=True)
 class Sketch:
     """An arm whose engine the observatory starts by the ``recipe`` of an endpoint. Equal recipes are one deployment."""
@@ -46,8 +52,8 @@ class Sketch:
     def words(self) -> str:
         """Such as "llama.cpp SmolLM2-135M-Instruct n_parallel=1; load.levels=[8]"."""
         options = [f"{name}={value}" for name, value in self.recipe["options"].items()]
-        threads = [f"threads={self.recipe['threads']}"] if "threads" in self.recipe else []
-        engine = " ".join([self.recipe["engine"], self.recipe["model"], *threads, *options])
+        bound = [f"{name}={self.recipe[name]}" for name in ("threads", "cores") if name in self.recipe]
+        engine = " ".join([self.recipe["engine"], self.recipe["model"], *bound, *options])
         asked = [f"{part}.{name}={value}" for part, fields in self.spec.items() for name, value in fields.items()]
         return "; ".join([engine, *asked])
 
@@ -80,6 +86,11 @@ class ReadyMade:
     repeats: int = 5
     smallest: float = 5.0
     order: str = Study.Order.ABBA.value
+
+    @property
+    def engine(self) -> str:
+        """That of its arms, which is one: two engines differ in more than a study could name."""
+        return str(self.arms[0].recipe["engine"])
 
     def shortened(self) -> "ReadyMade":
         """With fewer requests and repeats: it shows that everything works, and decides nothing."""

@@ -65,6 +65,31 @@ def test_a_smaller_type_is_near_the_source_and_fewer_layers_are_served(cache: Pa
         assert 0 < error < 0.1
 
 
+def answer(name: str) -> tuple[int, str]:
+    """Parameters that llama.cpp counts, and what it answers."""
+    recipe = Recipe.from_json({"engine": "llama.cpp", "model": name, "options": {"n_parallel": 1, "n_ctx": 256}})
+    with launch(recipe) as engine:
+        with urllib.request.urlopen(f"{engine.url}/v1/models", timeout=10) as response:
+            parameters = json.load(response)["data"][0]["meta"]["n_params"]
+        body = json.dumps({"prompt": "The capital of France is", "max_tokens": 8, "temperature": 0}).encode()
+        request = urllib.request.Request(f"{engine.url}/v1/completions", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return parameters, json.load(response)["choices"][0]["text"]
+
+
+def test_a_mixture_holds_its_experts_and_a_wider_model_answers_as_the_source_does(cache: Path) -> None:
+    source, words = answer(f"{MODEL_NAME}:F16:layers=2")
+    layer = 3 * 576 * 1536
+    mixture, _ = answer(f"{MODEL_NAME}:F16:layers=2:experts=4")
+    assert mixture == source + 2 * (layer + 4 * 576)  # two experts of half the width are the source's part
+    wider, same_words = answer(f"{MODEL_NAME}:F16:layers=2:width=2")
+    assert wider == source + 2 * layer
+    assert same_words == words
+    path = path_of(asked(f"{MODEL_NAME}:F16:layers=2:experts=4"))
+    found = kinds(path)
+    assert (found["blk.0.ffn_down_exps.weight"], found["blk.0.ffn_gate_inp.weight"]) == ("F16", "F32")
+
+
 def test_a_damaged_file_is_made_again(cache: Path) -> None:
     name = f"{MODEL_NAME}:F16:layers=2"
     path = made(name)
@@ -94,7 +119,17 @@ def test_the_folder_for_vllm_has_the_same_words_and_weights(cache: Path, engine:
     assert np.allclose(rotated, np.concatenate([pairs[0::2], pairs[1::2]]), rtol=2**-8, atol=0)
 
 
-@pytest.mark.parametrize("name", ["other", f"{MODEL_NAME}:Q9", f"{MODEL_NAME}:layers=1"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "other",
+        f"{MODEL_NAME}:Q9",
+        f"{MODEL_NAME}:layers=1",
+        f"{MODEL_NAME}:F16:experts=1",
+        f"{MODEL_NAME}:F16:experts=4:width=2",
+        f"{MODEL_NAME}:HF:width=2",
+    ],
+)
 def test_a_name_that_is_none_is_refused_in_words(name: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "runners", "model", name], cwd=ROOT, capture_output=True, text=True, timeout=30
