@@ -66,7 +66,7 @@ MIXTURE = ReadyMade(
     look_for="Alone the mixture takes about the time of the dense model of its active size, though nearly three times "
     "as much lies in memory. In a batch the tokens choose different experts: a step then reads nearly all of them, "
     "and the mixture moves towards the dense model of the same total.",
-    limits="The experts are halves of the dense model's own layers, and the router was drawn at random: the speed is that "
-    "of a mixture, and what it answers is worthless. One machine holds all experts: what uneven loads and transfers "
-    "between accelerators cost is for the calculators of mixtures and of parallelism.",
+    limits="The experts are halves of the dense model's own layers, and the router was drawn at random: the speed is "
+    "that of a mixture, and what it answers is worthless. One machine holds all experts: what uneven loads and "
+    "transfers between accelerators cost is for the calculators of mixtures and of parallelism.",
 )

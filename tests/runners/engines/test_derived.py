@@ -65,29 +65,34 @@ def test_a_smaller_type_is_near_the_source_and_fewer_layers_are_served(cache: Pa
         assert 0 < error < 0.1
 
 
-def answer(name: str) -> tuple[int, str]:
-    """Parameters that llama.cpp counts, and what it answers."""
+def test_a_mixture_is_served_with_all_its_experts(cache: Path) -> None:
+    name = f"{MODEL_NAME}:F16:layers=2:experts=4"
     recipe = Recipe.from_json({"engine": "llama.cpp", "model": name, "options": {"n_parallel": 1, "n_ctx": 256}})
     with launch(recipe) as engine:
         with urllib.request.urlopen(f"{engine.url}/v1/models", timeout=10) as response:
             parameters = json.load(response)["data"][0]["meta"]["n_params"]
-        body = json.dumps({"prompt": "The capital of France is", "max_tokens": 8, "temperature": 0}).encode()
+        body = json.dumps({"prompt": "The capital of France is", "max_tokens": 8, "ignore_eos": True}).encode()
         request = urllib.request.Request(f"{engine.url}/v1/completions", body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=60) as response:
-            return parameters, json.load(response)["choices"][0]["text"]
-
-
-def test_a_mixture_holds_its_experts_and_a_wider_model_answers_as_the_source_does(cache: Path) -> None:
-    source, words = answer(f"{MODEL_NAME}:F16:layers=2")
-    layer = 3 * 576 * 1536
-    mixture, _ = answer(f"{MODEL_NAME}:F16:layers=2:experts=4")
-    assert mixture == source + 2 * (layer + 4 * 576)  # two experts of half the width are the source's part
-    wider, same_words = answer(f"{MODEL_NAME}:F16:layers=2:width=2")
-    assert wider == source + 2 * layer
-    assert same_words == words
-    path = path_of(asked(f"{MODEL_NAME}:F16:layers=2:experts=4"))
-    found = kinds(path)
+            assert json.load(response)["usage"]["completion_tokens"] == 8
+    width, inner = 576, 1536
+    attention, norms = 2 * width * (width + 192), 2 * width
+    feed_forward = 2 * 3 * width * inner + 4 * width  # four experts of half the width, and their router
+    assert parameters == 49152 * width + width + 2 * (attention + norms + feed_forward)
+    found = kinds(path_of(asked(name)))
     assert (found["blk.0.ffn_down_exps.weight"], found["blk.0.ffn_gate_inp.weight"]) == ("F16", "F32")
+
+
+def test_a_wider_model_is_the_source_several_times(cache: Path) -> None:
+    path = made(f"{MODEL_NAME}:F16:layers=2:width=2")
+    tensors_by_name = {tensor.name: tensor for tensor in tensors.listing(path)}
+    up, down = (
+        tensors.read(path, tensors_by_name[f"blk.0.{part}.weight"], 3072, 3072) for part in ("ffn_up", "ffn_down")
+    )
+    assert (up.shape, down.shape) == ((3072, 576), (576, 3072))
+    assert np.array_equal(up[:1536], up[1536:])
+    assert np.array_equal(down[:, :1536], down[:, 1536:])
+    assert np.allclose(2 * down[:64, :576], matrix(model_path(), "blk.28.ffn_down.weight"), rtol=2**-10, atol=0)
 
 
 def test_a_damaged_file_is_made_again(cache: Path) -> None:
