@@ -58,3 +58,14 @@ def test_a_small_cache_puts_requests_back_and_computes_fewer_at_once(site: Site)
     speed = measured(found, "output_tokens_per_s")
     assert speed[little] < 0.8 * speed[much]
     assert any("put back" in note for note in found.notes)
+
+
+def test_a_second_core_is_bound_as_the_arm_says_and_what_it_brings_stands_beside_theory(site: Site) -> None:
+    found = carried_out(site, "scaling")
+    commands = {turn.slot.arm.name: turn.slot.run.summary["environment"]["engine"] for turn in found.turns}  # type: ignore[union-attr,index]
+    bound = {name: engine["environment"]["VLLM_CPU_OMP_THREADS_BIND"] for name, engine in commands.items()}
+    assert bound == {"one core": "0", "two threads": "0,1", "tensor parallel": "0|1", "two replicas": "0|1"}
+    speed = measured(found, "output_tokens_per_s")
+    assert speed["two threads"] > speed["one core"]
+    predicted = {arm.arm.name: cell.predicted for arm, cell in zip(found.arms, found.rows[0].cells, strict=True)}
+    assert all(one is not None and one.value for one in predicted.values())

@@ -9,6 +9,7 @@ from observatory.studies.ready_made.mixture import MIXTURE
 from observatory.studies.ready_made.on_device import ON_DEVICE
 from observatory.studies.ready_made.paged_cache import PAGED_CACHE
 from observatory.studies.ready_made.prefix_caching import PREFIX_CACHING
+from observatory.studies.ready_made.scaling import SCALING
 from observatory.studies.ready_made.smaller_model import SMALLER_MODEL
 from observatory.studies.ready_made.speculation import SPECULATION
 from observatory.studies.ready_made.two_phases import TWO_PHASES
@@ -28,6 +29,7 @@ READY_MADE: tuple[ReadyMade, ...] = (
     SPECULATION,
     SMALLER_MODEL,
     MIXTURE,
+    SCALING,
     ON_DEVICE,
 )
 BY_SLUG = {ready.slug: ready for ready in READY_MADE}
