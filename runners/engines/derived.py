@@ -20,8 +20,9 @@ from runners.strict_json import SpecError
 GGUF_FORMS = {
     "F16": 1, "BF16": 32, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q4_0": 2, "Q4_1": 3, "Q4_K_M": 15,
 }  # fmt: skip
-#: A folder with config.json, safetensors in BF16 and the tokenizer.
+#: A folder with config.json, safetensors and the tokenizer: in BF16, or in a layout of quantized checkpoints.
 HF = "HF"
+FOLDER_FORMS = (HF, "W8A8", "GPTQ", "AWQ")
 LAYERS = 30
 #: Those that each token uses.
 EXPERTS_USED = 2
@@ -48,9 +49,10 @@ class Derived:
         if name.partition(":")[0] != MODEL_NAME:
             return None
         found = _NAME.fullmatch(name)
-        forms = ", ".join((*GGUF_FORMS, HF))
-        if found is None or (found["form"] or HF) not in (*GGUF_FORMS, HF):
-            raise SpecError(f"{field}: write it as {MODEL_NAME}:FORM or {MODEL_NAME}:FORM:layers=20; forms are {forms}")
+        forms = (*GGUF_FORMS, *FOLDER_FORMS)
+        if found is None or (found["form"] or HF) not in forms:
+            words = f"write it as {MODEL_NAME}:FORM or {MODEL_NAME}:FORM:layers=20"
+            raise SpecError(f"{field}: {words}; forms are {', '.join(forms)}")
         layers = int(found["layers"] or LAYERS)
         if not 2 <= layers <= LAYERS:
             raise SpecError(f"{field}: the model has {LAYERS} layers; keep 2 to {LAYERS}")
@@ -59,7 +61,7 @@ class Derived:
         return asked
 
     def _check_feed_forward(self, mixture: bool, field: str) -> None:
-        if (mixture or self.width > 1) and self.form == HF:
+        if (mixture or self.width > 1) and self.is_folder:
             raise SpecError(f"{field}: experts and width are of GGUF forms, such as {MODEL_NAME}:F16:experts=8")
         if mixture and not EXPERTS_USED <= self.experts <= MOST_EXPERTS:
             raise SpecError(f"{field}: {EXPERTS_USED} to {MOST_EXPERTS} experts; each token uses {EXPERTS_USED}")
@@ -69,6 +71,11 @@ class Derived:
     @property
     def is_source(self) -> bool:
         return self == Derived("Q4_1")
+
+    @property
+    def is_folder(self) -> bool:
+        """For vLLM and transformers; else a GGUF file for llama.cpp."""
+        return self.form in FOLDER_FORMS
 
     @property
     def folder_name(self) -> str:
@@ -86,7 +93,7 @@ def cache() -> Path:
 def path_of(asked: Derived) -> Path:
     """What an engine is given: the GGUF file, or the folder. It need not be there yet."""
     folder = cache() / asked.folder_name
-    return folder if asked.form == HF else folder / f"{asked.folder_name}.gguf"
+    return folder if asked.is_folder else folder / f"{asked.folder_name}.gguf"
 
 
 def is_whole(asked: Derived) -> bool:

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from runners.engines import checkpoint, feed_forward
-from runners.engines.derived import GGUF_FORMS, HF, LAYERS, SUMS, Derived, cache, is_whole, path_of, sums_of
+from runners.engines.derived import GGUF_FORMS, LAYERS, SUMS, Derived, cache, is_whole, path_of, sums_of
 from runners.engines.ggml import BLOCKS, Gguf, Tensor, write
 from runners.engines.packaged import model_path
 
@@ -32,8 +32,8 @@ def make(asked: Derived) -> Path:
 def _fill(asked: Derived, folder: Path) -> None:
     source = Gguf(model_path())
     kept = source.tensors(lambda name: kept_name(name, asked.layers))
-    if asked.form == HF:
-        checkpoint.write(source, kept, asked.layers, folder)
+    if asked.is_folder:
+        checkpoint.write(source, kept, asked.layers, asked.form, folder)
         return
     architecture = source.text("general.architecture")
     numbers = {

@@ -69,3 +69,11 @@ def test_a_second_core_is_bound_as_the_arm_says_and_what_it_brings_stands_beside
     assert speed["two threads"] > speed["one core"]
     predicted = {arm.arm.name: cell.predicted for arm, cell in zip(found.arms, found.rows[0].cells, strict=True)}
     assert all(one is not None and one.value for one in predicted.values())
+
+
+def test_quantized_checkpoints_are_served_by_the_kernels_of_their_layouts(site: Site) -> None:
+    found = carried_out(site, "weight-quantization-vllm")
+    speed = measured(found, "tpot_ms")
+    assert set(speed) == {"BF16", "W8A8", "GPTQ", "AWQ"}
+    first_token = measured(found, "ttft_ms")
+    assert first_token["AWQ"] > first_token["BF16"]

@@ -14,6 +14,7 @@ from observatory.studies.ready_made.smaller_model import SMALLER_MODEL
 from observatory.studies.ready_made.speculation import SPECULATION
 from observatory.studies.ready_made.two_phases import TWO_PHASES
 from observatory.studies.ready_made.weight_quantization import WEIGHT_QUANTIZATION
+from observatory.studies.ready_made.weight_quantization_vllm import WEIGHT_QUANTIZATION_VLLM
 
 __all__ = ["BY_SLUG", "READY_MADE", "ReadyMade", "Short", "Sketch", "make"]
 
@@ -31,5 +32,6 @@ READY_MADE: tuple[ReadyMade, ...] = (
     MIXTURE,
     SCALING,
     ON_DEVICE,
+    WEIGHT_QUANTIZATION_VLLM,
 )
 BY_SLUG = {ready.slug: ready for ready in READY_MADE}

