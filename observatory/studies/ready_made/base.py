@@ -88,9 +88,9 @@ class ReadyMade:
     order: str = Study.Order.ABBA.value
 
     @property
-    def engine(self) -> str:
-        """That of its arms, which is one: two engines differ in more than a study could name."""
-        return str(self.arms[0].recipe["engine"])
+    def engines(self) -> frozenset[str]:
+        """What it takes to carry it out."""
+        return frozenset(arm.recipe["engine"] for arm in self.arms)
 
     def shortened(self) -> "ReadyMade":
         """With fewer requests and repeats: it shows that everything works, and decides nothing."""
