@@ -2,12 +2,14 @@
 
 import json
 import zlib
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import orjson
 
-from runners.load.framing import MAX_BODY_BYTES, Read, Response, TooManyBytes
+from runners.load.framing import MAX_BODY_BYTES, Response, TooManyBytes
+from runners.load.stamped import StampedBytes
 
 _SHOWN_BYTES = 16_384
 _INFLATE_BYTES = 262_144
@@ -27,29 +29,43 @@ def compressed(response: Response) -> bool:
     return _encoding(response) not in (b"", b"identity")
 
 
-def pieces(response: Response) -> Iterator[Read]:
-    """The body in pieces of bounded size; gzip and deflate undone although they were not asked for.
+@dataclass(frozen=True)
+class Content:
+    """What a body holds; ``error`` is why nothing follows it."""
 
-    Raises DecodeError, TooManyBytes.
-    """
-    encoding = _encoding(response)
+    body: StampedBytes
+    error: DecodeError | TooManyBytes | None = None
+
+
+def content(response: Response) -> Content:
+    """The body; gzip and deflate undone although they were not asked for. Raises DecodeError."""
+    body, encoding = response.body(), _encoding(response)
     if encoding in (b"", b"identity"):
-        yield from response.body
-        return
+        return Content(body)
     if encoding not in _COMPRESSED:
         raise DecodeError(f"content encoding {encoding.decode('latin-1')} was not asked for")
-    inflater, total = zlib.decompressobj(_GZIP_WBITS), 0
-    for read, piece in response.body:
-        while piece:
-            try:
-                data = inflater.decompress(piece, _INFLATE_BYTES)
-            except zlib.error as error:
-                raise DecodeError(f"broken compression: {error}") from None
-            total += len(data)
-            if total > MAX_BODY_BYTES:
-                raise TooManyBytes
-            yield read, data
-            piece = inflater.unconsumed_tail
+    data, ends, start = bytearray(), list[int](), 0
+    error: DecodeError | TooManyBytes | None = None
+    inflater = zlib.decompressobj(_GZIP_WBITS)
+    try:
+        for end in body.ends.tolist():
+            _inflate(inflater, body.data[start:end], data)
+            ends.append(len(data))
+            start = end
+    except zlib.error as broken:
+        error = DecodeError(f"broken compression: {broken}")
+    except TooManyBytes as too_many:
+        error = too_many
+    ends += [len(data)] * (len(body.ends) - len(ends))
+    return Content(body.with_data(bytes(data), np.array(ends, dtype=np.int64)), error)
+
+
+def _inflate(inflater: "zlib._Decompress", piece: bytes, data: bytearray) -> None:
+    while piece:
+        data += inflater.decompress(piece, _INFLATE_BYTES)
+        if len(data) > MAX_BODY_BYTES:
+            raise TooManyBytes
+        piece = inflater.unconsumed_tail
 
 
 def _encoding(response: Response) -> bytes:
