@@ -5,7 +5,7 @@ from collections import deque
 from runners.load.exchange import Exchange
 
 _MAX_WAITING = 2_048
-_MAX_BYTES = 16_000_000
+_MAX_BYTES = 64_000_000
 #: Too many requests, or no money left: only the answer's text tells, so it is read before others.
 _MAY_STOP_THE_RUN = 429
 

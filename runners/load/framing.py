@@ -212,40 +212,38 @@ class Response:
         if self._rest:
             data = self._rest + data
             self._rest = b""
-        at: int | None = 0
-        while at is not None:
-            at = self._frame_size(data, at) if self._left is None else self._frame_content(data, at, self._left)
-
-    def _frame_content(self, data: bytes, at: int, left: int) -> int | None:
-        """What there is of a chunk. Returns where the next one begins; None when ``data`` ends before."""
-        stop = at + left
-        self._keep(data[at:stop])
-        if stop > len(data):
-            self._left = stop - len(data)
-            return None
-        closing = data[stop : stop + 2]
-        if closing != b"\r\n":
-            self._left, self._rest = 0, closing
-            if closing not in (b"", b"\r"):
-                raise ProtocolError("a chunk is longer than its size says")
-            return None
+        left, at = self._left, 0
         self._left = None
-        return stop + 2
+        while True:
+            if left is None:
+                line = _CHUNK.match(data, at)
+                if line is None:
+                    self._begin_line(data, at)
+                    return
+                left = int(line[1], 16)
+                if not left:
+                    self._frame_trailer(data, at, line.end())
+                    return
+                at = line.end()
+            stop = at + left
+            self._keep(data[at:stop])
+            if not data.startswith(b"\r\n", stop):
+                self._stop_within(data, stop)
+                return
+            left, at = None, stop + 2
 
-    def _frame_size(self, data: bytes, at: int) -> int | None:
-        """A chunk's first line. Returns where its content begins; None when ``data`` ends before."""
-        line = _CHUNK.match(data, at)
-        if line is None:
-            if not _CHUNK_BEGUN.fullmatch(data, at) or len(data) - at > _MAX_LINE_BYTES:
-                raise ProtocolError("a chunk begins without a valid size")
-            self._rest = data[at:]
-            return None
-        size = int(line[1], 16)
-        if not size:
-            self._frame_trailer(data, at, line.end())
-            return None
-        self._left = size
-        return line.end()
+    def _begin_line(self, data: bytes, at: int) -> None:
+        """The line with a chunk's size is not whole."""
+        if not _CHUNK_BEGUN.fullmatch(data, at) or len(data) - at > _MAX_LINE_BYTES:
+            raise ProtocolError("a chunk begins without a valid size")
+        self._rest = data[at:]
+
+    def _stop_within(self, data: bytes, stop: int) -> None:
+        """``data`` ends in a chunk, or in the line end behind it."""
+        closing = data[stop : stop + 2]
+        if closing not in (b"", b"\r"):
+            raise ProtocolError("a chunk is longer than its size says")
+        self._left, self._rest = max(0, stop - len(data)), closing
 
     def _frame_trailer(self, data: bytes, last_chunk: int, at: int) -> None:
         while line := _TRAILER.match(data, at):

@@ -27,10 +27,11 @@ class Intake:
 
     def __init__(self, clock: KernelClock) -> None:
         self._clock = clock
-        self._streams: dict[int, tuple[Callable[[int, int], Any], list[Read]]] = {}
+        self._streams: dict[int, tuple[Callable[[int, int], Any], list[Read], int]] = {}
 
     def begin(self, connection: Connection) -> None:
-        self._streams[connection.fd] = connection.sock.recvmsg, []
+        """Streams that began together are not looked at together: that would take long."""
+        self._streams[connection.fd] = connection.sock.recvmsg, [], 1 + connection.fd % _ENOUGH
 
     def end(self, fd: int) -> None:
         self._streams.pop(fd, None)
@@ -39,8 +40,8 @@ class Intake:
         """What was read of a stream and not yet looked at; it is forgotten here."""
         if fd not in self._streams:
             return []
-        receive, reads = self._streams[fd]
-        self._streams[fd] = receive, []
+        receive, reads, _ = self._streams[fd]
+        self._streams[fd] = receive, [], _ENOUGH
         return reads
 
     def take(self, events: list[tuple[int, int]]) -> Iterator[Attention]:
@@ -51,7 +52,7 @@ class Intake:
             if stream is None or mask != EPOLLIN:
                 yield fd, mask, None
                 continue
-            receive, reads = stream
+            receive, reads, enough = stream
             try:
                 data, ancillary, _, _ = receive(READ_BYTES, ANCILLARY_BYTES)
             except BlockingIOError:
@@ -63,5 +64,5 @@ class Intake:
             reads.append((clock.stamp_ns(ancillary[0][2], now) if ancillary else now, now, data))
             # The last chunk's blank line: whole in this read, with or without bytes behind it, or begun in the last.
             may_end = len(data) < 4 or data[0] in _LINE_END or b"\r\n\r\n" in data
-            if may_end or len(reads) == _ENOUGH or len(data) > _LARGE_BYTES:
+            if may_end or len(reads) == enough or len(data) > _LARGE_BYTES:
                 yield fd, mask, self.kept(fd)
