@@ -155,6 +155,9 @@ class Engine:
                 self._broken(connection, reads)
             else:
                 self._give(connection, reads)
+        for fd in self._intake.ripe():
+            if reads := self._intake.kept(fd):
+                self._give(self._watch.connections[fd], reads)
         if waiting and (not events or self._finished.pressing):
             self._hand_over()
         return monotonic_ns() if events or waiting else now

@@ -107,12 +107,10 @@ class Response:
         try:
             if self.complete:
                 self.surplus = True
-            elif self.chunked:
-                self._frame_chunks(data)
             elif self.headers_read is None:
                 self._frame_head(data)
             else:
-                self._frame_plain(data)
+                self._frame_body(data)
         finally:
             self._came.append(self._size)
         if self.bytes_in > MAX_BODY_BYTES:
@@ -134,6 +132,8 @@ class Response:
             if begin is None or not data.startswith(begin) or not data.endswith(b"\r\n"):
                 break
             contents.append(data[len(begin) : -2])
+        if not contents:
+            return 0
         ends = list(accumulate(map(len, contents), initial=self._size))
         self._parts.append(b"".join(contents))
         self._size = ends[-1]
@@ -187,11 +187,10 @@ class Response:
             self._left = 0
         elif coding == b"chunked":
             self.chunked = True
-            self._frame_chunks(data)
-            return
         elif length.isdigit() and not coding:
             self._left = int(length)
-        self._frame_plain(data)
+        if data or self._left == 0:
+            self._frame_body(data)
 
     # the body
 
@@ -199,14 +198,16 @@ class Response:
         self._parts.append(content)
         self._size += len(content)
 
-    def _frame_plain(self, data: bytes) -> None:
-        if self._left is None:
+    def _frame_body(self, data: bytes) -> None:
+        if self.chunked:
+            self._frame_chunks(data)
+        elif self._left is None:
             self._keep(data)
-            return
-        self._keep(data[: self._left])
-        self._left -= len(data)
-        if self._left <= 0:
-            self.complete, self.surplus = True, self._left < 0
+        else:
+            self._keep(data[: self._left])
+            self._left -= len(data)
+            if self._left <= 0:
+                self.complete, self.surplus = True, self._left < 0
 
     def _frame_chunks(self, data: bytes) -> None:
         if self._rest:

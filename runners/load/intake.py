@@ -4,6 +4,7 @@ What belongs to one of many streams has left the processor's caches when its nex
 more than reading the event. So an event only joins those before it, and the rest is fetched once for several.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from select import EPOLLIN
 from time import monotonic_ns
@@ -12,7 +13,7 @@ from typing import Any
 from runners.load.clock import KernelClock
 from runners.load.transport import ANCILLARY_BYTES, READ_BYTES, Connection
 
-_ENOUGH = 16
+_ENOUGH, _TOGETHER = 8, 16
 _LARGE_BYTES = 4_096
 _LINE_END = b"\r\n"
 
@@ -27,11 +28,11 @@ class Intake:
 
     def __init__(self, clock: KernelClock) -> None:
         self._clock = clock
-        self._streams: dict[int, tuple[Callable[[int, int], Any], list[Read], int]] = {}
+        self._streams: dict[int, tuple[Callable[[int, int], Any], list[Read]]] = {}
+        self._ripe: deque[int] = deque()
 
     def begin(self, connection: Connection) -> None:
-        """Streams that began together are not looked at together: that would take long."""
-        self._streams[connection.fd] = connection.sock.recvmsg, [], 1 + connection.fd % _ENOUGH
+        self._streams[connection.fd] = connection.sock.recvmsg, []
 
     def end(self, fd: int) -> None:
         self._streams.pop(fd, None)
@@ -40,9 +41,15 @@ class Intake:
         """What was read of a stream and not yet looked at; it is forgotten here."""
         if fd not in self._streams:
             return []
-        receive, reads, _ = self._streams[fd]
-        self._streams[fd] = receive, [], _ENOUGH
+        receive, reads = self._streams[fd]
+        self._streams[fd] = receive, []
         return reads
+
+    def ripe(self) -> Iterator[int]:
+        """Some streams of which enough is kept. Together they cost less, but all at once would take long."""
+        if len(self._ripe) >= _TOGETHER:
+            for _ in range(_TOGETHER):
+                yield self._ripe.popleft()
 
     def take(self, events: list[tuple[int, int]]) -> Iterator[Attention]:
         """Reads those of epoll's ``events`` that are streams with bytes; yields what has to be looked at now."""
@@ -52,7 +59,7 @@ class Intake:
             if stream is None or mask != EPOLLIN:
                 yield fd, mask, None
                 continue
-            receive, reads, enough = stream
+            receive, reads = stream
             try:
                 data, ancillary, _, _ = receive(READ_BYTES, ANCILLARY_BYTES)
             except BlockingIOError:
@@ -64,5 +71,7 @@ class Intake:
             reads.append((clock.stamp_ns(ancillary[0][2], now) if ancillary else now, now, data))
             # The last chunk's blank line: whole in this read, with or without bytes behind it, or begun in the last.
             may_end = len(data) < 4 or data[0] in _LINE_END or b"\r\n\r\n" in data
-            if may_end or len(reads) == enough or len(data) > _LARGE_BYTES:
+            if may_end or len(data) > _LARGE_BYTES:
                 yield fd, mask, self.kept(fd)
+            elif len(reads) == _ENOUGH:
+                self._ripe.append(fd)
