@@ -5,7 +5,7 @@ more than reading the event. So an event only joins those before it, and the res
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from select import EPOLLIN
 from time import monotonic_ns
 from typing import Any
@@ -45,19 +45,18 @@ class Intake:
         self._streams[fd] = receive, []
         return reads
 
-    def ripe(self) -> Iterator[int]:
+    def ripe(self) -> list[int]:
         """Some streams of which enough is kept. Together they cost less, but all at once would take long."""
-        if len(self._ripe) >= _TOGETHER:
-            for _ in range(_TOGETHER):
-                yield self._ripe.popleft()
+        return [self._ripe.popleft() for _ in range(_TOGETHER)] if len(self._ripe) >= _TOGETHER else []
 
-    def take(self, events: list[tuple[int, int]]) -> Iterator[Attention]:
-        """Reads those of epoll's ``events`` that are streams with bytes; yields what has to be looked at now."""
+    def take(self, events: list[tuple[int, int]]) -> list[Attention]:
+        """Reads those of epoll's ``events`` that are streams with bytes; returns what has to be looked at now."""
         streams, clock = self._streams, self._clock
+        attention: list[Attention] = []
         for fd, mask in events:
             stream = streams.get(fd)
             if stream is None or mask != EPOLLIN:
-                yield fd, mask, None
+                attention.append((fd, mask, None))
                 continue
             receive, reads = stream
             try:
@@ -65,13 +64,14 @@ class Intake:
             except BlockingIOError:
                 continue
             except OSError as error:
-                yield fd, mask, error
+                attention.append((fd, mask, error))
                 continue
             now = monotonic_ns()
             reads.append((clock.stamp_ns(ancillary[0][2], now) if ancillary else now, now, data))
             # The last chunk's blank line: whole in this read, with or without bytes behind it, or begun in the last.
             may_end = len(data) < 4 or data[0] in _LINE_END or b"\r\n\r\n" in data
             if may_end or len(data) > _LARGE_BYTES:
-                yield fd, mask, self.kept(fd)
+                attention.append((fd, mask, self.kept(fd)))
             elif len(reads) == _ENOUGH:
                 self._ripe.append(fd)
+        return attention
