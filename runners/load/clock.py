@@ -42,28 +42,17 @@ class KernelClock:
         if now_ns - self._measured_ns > _OFFSET_MAX_AGE_NS:
             self.measure()
 
-    def stamp_ns(self, timespec: bytes, read_ns: int) -> int:
+    def stamp_ns(self, timespec: bytes, read_ns: int, floor_ns: int = 0) -> int:
+        """``floor_ns``: what is stamped came after it, such as the request's sending and the read before."""
         seconds, nanoseconds = _TIMESPEC.unpack(timespec)
         stamp: int = seconds * 1_000_000_000 + nanoseconds - self._offset_ns
-        if stamp <= read_ns < stamp + _PLAUSIBLE_DELAY_NS:
+        if floor_ns <= stamp <= read_ns and read_ns - stamp < _PLAUSIBLE_DELAY_NS:
             self.kernel_stamps = True
             return stamp
         if read_ns < stamp < read_ns + _OFFSET_ERROR_NS:  # it cannot be later than its read
             return read_ns
-        return self._replaced(read_ns)
-
-    def in_order(self, floor_ns: int, stamps: list[tuple[int, int]]) -> list[int]:
-        """(stamp_ns, read_ns) of what came one after the other, the first after ``floor_ns``; the stamps mended."""
-        ordered = []
-        for stamp_ns, read_ns in stamps:
-            if stamp_ns >= floor_ns:
-                floor_ns = stamp_ns
-            elif stamp_ns <= floor_ns - _OFFSET_ERROR_NS:
-                floor_ns = self._replaced(read_ns)
-            ordered.append(floor_ns)
-        return ordered
-
-    def _replaced(self, read_ns: int) -> int:
+        if floor_ns - _OFFSET_ERROR_NS < stamp < floor_ns:
+            return floor_ns
         self.replaced += 1
         self.measure()
         return read_ns

@@ -6,7 +6,6 @@ One thread, one epoll. While requests are in flight the loop only sends, receive
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from time import monotonic_ns
 
 from runners.load.arrivals import Pacing
@@ -14,13 +13,12 @@ from runners.load.backlog import Backlog
 from runners.load.clock import KernelClock
 from runners.load.exchange import Exchange
 from runners.load.framing import ProtocolError, Response, TooManyBytes
-from runners.load.intake import Intake, Read
 from runners.load.outcomes import Outcome
 from runners.load.patience import Patience
 from runners.load.precedence import precedence, waited_ns
 from runners.load.timers import next_limit, shortest_ns
 from runners.load.transport import Connection, Destination, Progress, TransportError
-from runners.load.watch import READABLE, WRITABLE, Watch
+from runners.load.watch import READABLE, READING, WRITABLE, Watch
 from runners.spec import Timeouts
 
 _SCAN_EVERY_NS = 50_000_000
@@ -49,7 +47,6 @@ class Engine:
         self._timeouts = timeouts
         self._on_finished = on_finished
         self._watch = Watch()
-        self._intake = Intake(self.clock)
         self._idle: list[Connection] = []
         self._finished = Backlog()
         self._patience = Patience()
@@ -145,19 +142,15 @@ class Engine:
         now = monotonic_ns()
         self.asleep_ns += now - before
         self.clock.refresh(now)
-        for fd, mask, reads in self._intake.take(events):
-            connection = self._watch.of(fd)
+        connections = self._watch.connections
+        for fd, mask in events:
+            connection = connections.get(fd)
             if connection is None:
-                continue
-            if reads is None:
-                self._serve(connection, mask)
-            elif isinstance(reads, OSError):
-                self._broken(connection, reads)
+                self._watch.ring(fd)
+            elif mask == READING and connection.open:
+                self._read(connection)
             else:
-                self._give(connection, reads)
-        for fd in self._intake.ripe():
-            if reads := self._intake.kept(fd):
-                self._give(self._watch.connections[fd], reads)
+                self._serve(connection, mask)
         if waiting and (not events or self._finished.pressing):
             self._hand_over()
         return monotonic_ns() if events or waiting else now
@@ -247,55 +240,35 @@ class Engine:
     # receiving
 
     def _read(self, connection: Connection) -> None:
+        exchange = connection.exchange
         try:
             stamp, now, data, end = connection.receive(self.clock)
         except (OSError, TransportError) as error:
             self._broken(connection, error)
             return
-        reads = self._intake.kept(connection.fd)
-        if data:
-            reads.append((stamp, now, data))
-        if end:
-            reads.append((stamp, now, b""))
-        if reads:
-            self._give(connection, reads)
-
-    def _give(self, connection: Connection, reads: list[Read]) -> None:
-        """To the response. Empty bytes are the end of the connection."""
-        exchange = connection.exchange
         if exchange is None:  # an idle connection was closed by the server, or it speaks unasked
-            self._drop(connection)
+            if data or end:
+                self._drop(connection)
             return
-        response, begun = exchange.response, exchange.response.chunked
-        try:
-            self._add(connection, response, reads)
-        except ProtocolError as error:
-            self._finish(connection, exchange, Outcome.PROTOCOL_ERROR, str(error))
-            return
-        except TooManyBytes:
-            self._finish(connection, exchange, Outcome.TOO_LARGE, "the answer went over the size limit")
-            return
-        if response.complete:
-            self._complete(connection, exchange)
-        elif reads and not reads[-1][2]:
+        if data:
+            self.read_delays_ns.append(now - stamp)
+            try:
+                complete = exchange.response.add(stamp, data)
+            except ProtocolError as error:
+                self._finish(connection, exchange, Outcome.PROTOCOL_ERROR, str(error))
+                return
+            except TooManyBytes:
+                self._finish(connection, exchange, Outcome.TOO_LARGE, "the answer went over the size limit")
+                return
+            if complete:
+                self._complete(connection, exchange)
+                return
+        if end:
             self._closed(connection, exchange)
-        elif response.chunked and not begun and not connection.secure:
-            self._intake.begin(connection)
-
-    def _add(self, connection: Connection, response: Response, reads: list[Read]) -> None:
-        """Raises ProtocolError, TooManyBytes."""
-        if reads and not reads[-1][2]:
-            reads = reads[:-1]
-        if reads:
-            stamps_ns = self.clock.in_order(connection.floor_ns, [read[:2] for read in reads])
-            connection.floor_ns = stamps_ns[-1]
-            self.read_delays_ns.extend([read[1] - read[0] for read in reads])
-            response.add_all(stamps_ns, [read[2] for read in reads])
 
     def _complete(self, connection: Connection, exchange: Exchange) -> None:
         response = exchange.response
         reusable = response.keep_alive and not response.surplus and not exchange.unsent
-        self._intake.end(connection.fd)
         connection.exchange = None
         if reusable:
             self._idle.append(connection)
@@ -344,8 +317,6 @@ class Engine:
     # ending
 
     def _finish(self, connection: Connection, exchange: Exchange, outcome: Outcome | None, detail: str = "") -> None:
-        with suppress(ProtocolError, TooManyBytes):
-            self._add(connection, exchange.response, self._intake.kept(connection.fd))
         connection.exchange = None
         self._drop(connection)
         self._end(exchange, outcome, detail)
@@ -363,7 +334,6 @@ class Engine:
             self.stop(reason)
 
     def _drop(self, connection: Connection) -> None:
-        self._intake.end(connection.fd)
         self._watch.remove(connection)
         if connection in self._idle:
             self._idle.remove(connection)
@@ -383,11 +353,6 @@ class Engine:
             if exchange is None:
                 continue
             limit = next_limit(connection, exchange, limits)
-            if limit.at_ns <= now and (reads := self._intake.kept(connection.fd)):
-                self._give(connection, reads)
-                if connection.exchange is not exchange:
-                    continue
-                limit = next_limit(connection, exchange, limits)
             if limit.at_ns > now:
                 self._limit_ns = min(self._limit_ns, limit.at_ns)
             elif limit.outcome is None:

@@ -2,7 +2,6 @@
 
 import re
 from array import array
-from itertools import accumulate
 
 import httptools
 import numpy as np
@@ -56,13 +55,13 @@ class Response:
     """
 
     __slots__ = (
+        "_between",
+        "_body",
         "_came",
         "_head",
         "_left",
         "_parser",
-        "_parts",
         "_rest",
-        "_size",
         "bytes_in",
         "chunked",
         "complete",
@@ -84,10 +83,10 @@ class Response:
         self.surplus = False
         self._head = Head()
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self._head)
-        self._parts: list[bytes] = []  # of the body, whose size follows
-        self._size = 0
+        self._body = bytearray()
         self._came = array("q")  # for each read: how long the body was after it
         self._left: int | None = None  # of the body, or of the chunk; None until a close, or between chunks
+        self._between = False  # one chunk is whole and no other has begun
         self._rest = b""  # a line that has only begun
 
     @property
@@ -104,6 +103,12 @@ class Response:
         """Takes one read; True when the response is complete. Raises ProtocolError, TooManyBytes."""
         self.stamps_ns.append(stamp_ns)
         self.bytes_in += len(data)
+        if self._between and self.bytes_in < MAX_BODY_BYTES:
+            begin = _ONE_CHUNK.get(len(data))
+            if begin is not None and data.startswith(begin) and data.endswith(b"\r\n"):
+                self._body += data[len(begin) : -2]
+                self._came.append(len(self._body))
+                return False
         try:
             if self.complete:
                 self.surplus = True
@@ -112,34 +117,11 @@ class Response:
             else:
                 self._frame_body(data)
         finally:
-            self._came.append(self._size)
+            self._came.append(len(self._body))
         if self.bytes_in > MAX_BODY_BYTES:
             raise TooManyBytes
+        self._between = self.chunked and self._left is None and not self._rest and not self.complete
         return self.complete
-
-    def add_all(self, stamps_ns: list[int], pieces: list[bytes]) -> None:
-        """Takes several reads. Raises ProtocolError, TooManyBytes."""
-        whole = self._add_whole_chunks(pieces) if self.chunked and self._left is None and not self._rest else 0
-        self.stamps_ns.extend(stamps_ns[:whole])
-        for stamp_ns, data in zip(stamps_ns[whole:], pieces[whole:], strict=True):
-            self.add(stamp_ns, data)
-
-    def _add_whole_chunks(self, pieces: list[bytes]) -> int:
-        """Those at the beginning that are one whole chunk each; returns their number."""
-        contents: list[bytes] = []
-        for data in pieces:
-            begin = _ONE_CHUNK.get(len(data))
-            if begin is None or not data.startswith(begin) or not data.endswith(b"\r\n"):
-                break
-            contents.append(data[len(begin) : -2])
-        if not contents:
-            return 0
-        ends = list(accumulate(map(len, contents), initial=self._size))
-        self._parts.append(b"".join(contents))
-        self._size = ends[-1]
-        self._came.extend(ends[1:])
-        self.bytes_in += sum(map(len, pieces[: len(contents)]))
-        return len(contents)
 
     def end_of_stream(self) -> None:
         """The peer closed: completes a body that is delimited by the close."""
@@ -149,7 +131,7 @@ class Response:
     def body(self) -> StampedBytes:
         """What came of the body, its chunks joined."""
         ends, stamps_ns = np.array(self._came, dtype=np.int64), np.array(self.stamps_ns, dtype=np.int64)
-        return StampedBytes(b"".join(self._parts), ends, stamps_ns)
+        return StampedBytes(bytes(self._body), ends, stamps_ns)
 
     # the head
 
@@ -194,17 +176,13 @@ class Response:
 
     # the body
 
-    def _keep(self, content: bytes) -> None:
-        self._parts.append(content)
-        self._size += len(content)
-
     def _frame_body(self, data: bytes) -> None:
         if self.chunked:
             self._frame_chunks(data)
         elif self._left is None:
-            self._keep(data)
+            self._body += data
         else:
-            self._keep(data[: self._left])
+            self._body += data[: self._left]
             self._left -= len(data)
             if self._left <= 0:
                 self.complete, self.surplus = True, self._left < 0
@@ -227,7 +205,7 @@ class Response:
                     return
                 at = line.end()
             stop = at + left
-            self._keep(data[at:stop])
+            self._body += data[at:stop]
             if not data.startswith(b"\r\n", stop):
                 self._stop_within(data, stop)
                 return

@@ -285,10 +285,6 @@ class Connection:
         self._push_ciphertext()
         return not self._outgoing.pending
 
-    @property
-    def secure(self) -> bool:
-        return self._tls is not None
-
     def receive(self, clock: KernelClock) -> tuple[int, int, bytes, bool]:
         """(stamp_ns, read_ns, bytes, end). Empty bytes without end: nothing yet.
 
@@ -299,7 +295,8 @@ class Connection:
         except BlockingIOError:
             return 0, 0, b"", False
         now = monotonic_ns()
-        stamp = clock.stamp_ns(ancillary[0][2], now) if ancillary else now
+        stamp = clock.stamp_ns(ancillary[0][2], now, self.floor_ns) if ancillary else now
+        self.floor_ns = stamp
         if self._tls is None:
             return stamp, now, data, not data
         if data:

@@ -8,6 +8,8 @@ from runners.load.transport import Connection
 
 READABLE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLERR | select.EPOLLHUP
 WRITABLE = select.EPOLLOUT
+#: Bytes have come and nothing else has happened.
+READING = select.EPOLLIN
 
 
 class Watch:
@@ -40,11 +42,10 @@ class Watch:
         """Closing it has taken it out of epoll."""
         self.connections.pop(fd, None)
 
-    def of(self, fd: int) -> Connection | None:
-        """None for one that is gone, and for the alarm, which has rung then."""
+    def ring(self, fd: int) -> None:
+        """An event of no connection: the alarm, or one that is gone."""
         if fd == self._alarm.fd:
             self._alarm.clear()
-        return self.connections.get(fd)
 
     def close(self) -> None:
         self._alarm.close()

@@ -1,4 +1,4 @@
-"""Events that are kept until there are several all reach the response, in order, however the stream goes on."""
+"""No event of a stream is lost and each has its own stamp, however the stream goes on."""
 
 import time
 
@@ -26,7 +26,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("count", [1, 7, 8, 9, 40])
+@pytest.mark.parametrize("count", [1, 40])
 @pytest.mark.parametrize("end", ENDS)
 def test_no_event_of_a_stream_is_lost_and_each_has_its_own_stamp(end, count):
     finish, outcome = ENDS[end]
