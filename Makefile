@@ -1,10 +1,11 @@
 # The two commands are `make demo` and `make test`; everything else is a part of them.
 PYTHON ?= python3
 VENV := .venv
+VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --no-deps --require-hashes --disable-pip-version-check
 
-.PHONY: demo test install install-dev lint types unit lock clean
+.PHONY: demo test studies install install-dev install-vllm lint types unit lock gpu-wheels clean
 
 ## Measure a real LLM server on this machine and look at the result in the dashboard (ONCE=1: stop after the table).
 demo: install
@@ -12,7 +13,11 @@ demo: install
 
 ## Everything that must hold: lint, types, layering, checks, tests.
 test: install-dev lint types
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 3 --dist loadfile
+
+## What needs vLLM as well: real techniques on a real engine, on this machine's CPU.
+studies: install-dev install-vllm
+	STUDIES=1 VLLM_PYTHON=$(VLLM_VENV)/bin/python $(BIN)/python -m pytest tests/studies
 
 ## Only the environment.
 install: $(VENV)/.base
@@ -31,6 +36,17 @@ $(VENV)/.base: requirements/base.txt | $(VENV)/bin/python
 $(VENV)/.dev: requirements/dev.txt | $(VENV)/bin/python
 	@echo "installing the hash-locked packages with the test tools (about two minutes, once)"
 	@$(PIP_INSTALL) -r requirements/dev.txt && touch $@ $(VENV)/.base
+
+## vLLM for the CPU, in an environment of its own (Python 3.11, x86-64 Linux; 2.3 GB; docs/engines.md).
+install-vllm: $(VLLM_VENV)/.done
+
+$(VLLM_VENV)/.done: requirements/vllm.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+	  { echo "vLLM's lock file is for Python 3.11: make install-vllm PYTHON=/path/to/python3.11"; exit 2; }
+	@$(PYTHON) -m venv $(VLLM_VENV)
+	@echo "installing the hash-locked packages of vLLM (about two minutes, once)"
+	@$(VLLM_VENV)/bin/python -m pip install --quiet --quiet --no-deps --require-hashes --disable-pip-version-check \
+	  -r requirements/vllm.txt && touch $@
 
 lint: install-dev
 	$(BIN)/ruff check .
@@ -51,6 +67,17 @@ lock:
 	  uv pip compile $$file.in --override overrides.txt --universal --python-version 3.11 --generate-hashes \
 	    --no-header --no-annotate --no-emit-index-url --only-binary :all: \
 	    $$( [ $$file = dev ] && echo "-c base.txt" ) --output-file $$file.txt --quiet; done
+	cd requirements && uv pip compile vllm.in --override vllm-overrides.txt --python-version 3.11 --generate-hashes \
+	  --no-header --no-annotate --no-emit-index-url --only-binary :all: --output-file vllm.txt --quiet
+
+## Wheels for scripts/gpu_check.py on a GPU host without network; GPU_PYTHON is that host's version.
+GPU_PYTHON ?= 3.12
+GPU_PACKAGES := numpy|pyarrow|orjson|httptools|nvidia-ml-py
+gpu-wheels: | $(VENV)/bin/python
+	@mkdir -p wheels && awk '/^[a-z]/ { keep = $$0 ~ /^($(GPU_PACKAGES))==/ } keep' requirements/base.txt > wheels/needed.txt
+	$(BIN)/python -m pip download --quiet --no-deps --require-hashes --only-binary :all: --python-version $(GPU_PYTHON) \
+	  --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+	  --dest wheels -r wheels/needed.txt
 
 clean:
 	rm -rf $(VENV) var .mypy_cache .ruff_cache .pytest_cache

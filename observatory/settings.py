@@ -47,6 +47,8 @@ INSTALLED_APPS = [
     "observatory.catalog",
     "observatory.benchmarks",
     "observatory.runs",
+    "observatory.studies",
+    "observatory.quality",
     "observatory.schedules",
     "observatory.api",
     "observatory.pages",
@@ -114,13 +116,21 @@ MONEY_CONFIRM_USD = env.float("MONEY_CONFIRM_USD", default=1.0)
 
 # Files: raw results. Local by default, S3 with S3_BUCKET.
 MEDIA_ROOT = Path(env.str("MEDIA_ROOT", default=str(VAR_DIR / "media")))
+#: Uploaded workload files: the most that one, and all together, may have.
+WORKLOAD_FILE_MB = env.float("WORKLOAD_FILE_MB", default=100.0)
+WORKLOAD_FILES_MB = env.float("WORKLOAD_FILES_MB", default=2000.0)
 #: Model files that the quantization lab may read; uploads go there too.
 MODELS_DIR = Path(env.str("MODELS_DIR", default=str(VAR_DIR / "models")))
 S3_BUCKET = env.str("S3_BUCKET", default="")
 STORAGES = {
     "default": {
         "BACKEND": "storages.backends.s3.S3Storage",
-        "OPTIONS": {"bucket_name": S3_BUCKET, "endpoint_url": env.str("S3_ENDPOINT_URL", default="") or None},
+        "OPTIONS": {
+            "bucket_name": S3_BUCKET,
+            "endpoint_url": env.str("S3_ENDPOINT_URL", default="") or None,
+            "access_key": env.str("AWS_ACCESS_KEY_ID", default="").strip() or None,
+            "secret_key": env.str("AWS_SECRET_ACCESS_KEY", default="").strip() or None,
+        },
     }
     if S3_BUCKET
     else {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -174,9 +184,18 @@ RUN_SILENCE_S = env.float("RUN_SILENCE_S", default=120.0)
 RUN_STOP_GRACE_S = env.float("RUN_STOP_GRACE_S", default=20.0)
 #: How long a run of several load hosts waits for the others.
 RUN_GATHER_S = env.float("RUN_GATHER_S", default=300.0)
+#: How long a run waits for the power workers of the machines that serve; then it goes on without its energy.
+RUN_POWER_WAIT_S = env.float("RUN_POWER_WAIT_S", default=30.0)
 #: How the instrument is started, such as ``taskset -c 2,3 python -m runners bench`` to pin it.
 RUN_COMMAND = shlex.split(env.str("RUN_COMMAND", default="")) or [sys.executable, "-m", "runners", "bench"]
+#: Whether staff may write commands that workers run to start an engine.
+ENGINE_COMMANDS = env.bool("ENGINE_COMMANDS", default=False)
+QUALITY_COMMAND = shlex.split(env.str("QUALITY_COMMAND", default="")) or [sys.executable, "-m", "runners", "quality"]
 
+# After LOGIN_TRIES failed logins of a user name from one address, the next one waits; each failure doubles the wait.
+LOGIN_TRIES = env.int("LOGIN_TRIES", default=5)
+LOGIN_WAIT_S = env.float("LOGIN_WAIT_S", default=30.0)
+LOGIN_WINDOW_S = env.float("LOGIN_WINDOW_S", default=900.0)
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "login"

@@ -1,4 +1,4 @@
-from django.contrib.auth.views import LoginView, LogoutView
+from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
 from observatory.api.health import healthz
@@ -7,18 +7,25 @@ from observatory.pages import (
     deployments,
     endpoints,
     hardware,
+    login,
     overview,
+    quality,
     runs,
     schedules,
     selfproof,
+    studies,
+    study_form,
     theory,
     tokens,
     welcome,
+    workload_files,
 )
 from observatory.pages.twins import paths
 
+handler500 = "observatory.pages.faults.fault"
+
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("login", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("login", login.login, name="login"),
     path("logout", LogoutView.as_view(), name="logout"),
     *paths("", overview.overview, "overview", data_route="overview"),
     path("overview/live", overview.live, name="overview-live"),
@@ -30,6 +37,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:pk>/cancel", runs.cancel, name="run-cancel"),
     *paths("endpoints", endpoints.endpoints, "endpoints"),
     path("endpoints/new", endpoints.edit, name="endpoint-new"),
+    path("endpoints/start", endpoints.start, name="endpoint-start"),
     *paths("endpoints/<int:pk>", endpoints.endpoint, "endpoint"),
     path("endpoints/<int:pk>/edit", endpoints.edit, name="endpoint-edit"),
     path("endpoints/<int:pk>/probe", endpoints.probe, name="endpoint-probe"),
@@ -43,6 +51,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sites/<int:pk>/edit", hardware.add_factors, name="site-edit"),
     path("hardware/<slug:slug>/price", hardware.add_price, name="hardware-price"),
     *paths("benchmarks", benchmarks.benchmarks, "benchmarks"),
+    *paths("benchmarks/files", workload_files.workload_files, "workload-files"),
+    path("benchmarks/files/<int:pk>", workload_files.content, name="workload-file-content"),
+    path("benchmarks/files/<int:pk>/delete", workload_files.delete, name="workload-file-delete"),
     path("benchmarks/new", benchmarks.edit, name="benchmark-new"),
     path("benchmarks/preview", benchmarks.preview, name="benchmark-preview"),
     *paths("benchmarks/<int:pk>", benchmarks.benchmark, "benchmark"),
@@ -55,11 +66,30 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("schedules/<int:pk>/edit", schedules.edit, name="schedule-edit"),
     path("schedules/<int:pk>/toggle", schedules.toggle, name="schedule-toggle"),
     path("schedules/<int:pk>/delete", schedules.delete, name="schedule-delete"),
+    *paths("studies", studies.studies, "studies"),
+    path("studies/new", study_form.choose, name="study-new"),
+    path("studies/new/own", study_form.own, name="study-own"),
+    path("studies/new/<slug:slug>", study_form.ready, name="study-ready"),
+    *paths("studies/<int:pk>", studies.study, "study"),
+    path("studies/<int:pk>/start", studies.start, name="study-start"),
+    path("studies/<int:pk>/chart/<slug:name>.json", studies.chart, name="study-chart"),
+    path("studies/<int:study>/schedules/new", schedules.edit, name="study-schedule"),
+    path("trials/<int:pk>/progress", studies.progress, name="trial-progress"),
+    path("trials/<int:pk>/cancel", studies.cancel, name="trial-cancel"),
     *paths("theory", theory.index, "theory"),
     *paths("selfproof", selfproof.selfproof, "selfproof"),
     *paths("theory/<slug:calculator>", theory.calculator, "theory-calculator"),
     path("theory/<slug:calculator>/chart/<int:index>.json", theory.chart, name="theory-chart"),
     path("theory/<slug:calculator>/upload", theory.upload, name="theory-upload"),
+    *paths("quality", quality.quality, "quality"),
+    path("quality/chart.json", quality.chart, name="quality-chart"),
+    path("quality/new", quality.evaluate, name="quality-new"),
+    path("quality/upload", quality.upload, name="quality-upload"),
+    path("quality/task-set", quality.upload_set, name="quality-set"),
+    *paths("quality/<int:pk>", quality.result, "quality-result"),
+    path("quality/<int:pk>/again", quality.again, name="quality-again"),
+    path("quality/<int:pk>/compare", quality.compare_with, name="quality-compare"),
+    path("quality/<int:pk>/answers.parquet", quality.answers_file, name="quality-answers"),
     path("tokens", tokens.tokens, name="tokens"),
     path("tokens/<int:pk>/revoke", tokens.revoke_token, name="token-revoke"),
     path("", include("observatory.pages.results_urls")),

@@ -5,16 +5,22 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from runners import __version__, bench_cli, demo_engine, probe
+from runners import __version__, backfill, bench_cli, probe
+from runners.engines import cli as engine_cli
+from runners.engines import models_cli
 from runners.load import calibrate
 from runners.power import cli as power_cli
+from runners.quality import cli as quality_cli
 
 _COMMANDS = (
     ("bench", bench_cli, "run a load test against an endpoint, with power"),
+    ("quality", quality_cli, "ask questions with known answers: accuracy, and agreement with a reference"),
     ("probe", probe, "say what stands at a URL and what it supports"),
     ("power", power_cli, "say which power instruments this machine has"),
+    ("fill-power", backfill, "add power that Prometheus or nvidia-smi kept to the results of a run that has ended"),
     ("calibrate", calibrate, "measure this machine's own error against a server of known timing"),
-    ("serve-demo", demo_engine, "serve a small real model on this machine with llama.cpp"),
+    ("engine", engine_cli, "start llama.cpp, vLLM or another engine on this machine"),
+    ("model", models_cli, "make a smaller or larger form of the model that is installed"),
 )
 
 

@@ -3,12 +3,11 @@
 import resource
 import secrets
 import signal
-import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from math import ceil, inf
 from pathlib import Path
 from time import monotonic_ns
 from types import FrameType
@@ -18,12 +17,12 @@ import pyarrow as pa
 
 from runners import __version__
 from runners.address import AddressError, ResolveError
+from runners.energies import add_energy
 from runners.environment import environment
 from runners.exits import Exit
 from runners.gate import Gate, OpenGate, StandardInputGate
 from runners.load.calibrate import Calibration, calibrate
-from runners.load.check import Asker, Checked, Needs, Unusable, check
-from runners.load.energy_use import add_medians
+from runners.load.check import Asker, Checked, Needs, Unusable, check, refuse_too_short
 from runners.load.engine import Engine
 from runners.load.judgement import Client, reason
 from runners.load.plan import StagePlan, fixed_stages
@@ -36,16 +35,17 @@ from runners.load.tokens import tokenizer_counter
 from runners.load.transport import Destination
 from runners.load.unsent import RequestSpool
 from runners.load.workloads import Context, read
-from runners.power.energy import mean_power_w
+from runners.power.idle import Idle
+from runners.power.placement import own, placed, sampled_here
 from runners.power.sampler import Sampler
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.probe import identify
 from runners.progress import Progress, Reports
-from runners.results import energies, ledgers, write_failure, write_results
+from runners.results import write_failure, write_results
 from runners.server.samples import SCHEMA as SERVER_SCHEMA
 from runners.server.scraper import Scraper
 from runners.server.summary import ServerSide
-from runners.sources import Agents, Conversations, Prefixes, Synthetic, most_tokens
+from runners.sources import Agents, Conversations
 from runners.spec import Arrivals, Power, RunSpec, ServerMetrics
 
 
@@ -72,8 +72,10 @@ class Bench:
         self._calibrations: dict[float, Calibration] = {}
         self._gate: Gate = OpenGate() if spec.shard.index is None else StandardInputGate()
         self._stop = ""
-        self._idle_window: tuple[int, int] | None = None
+        self._deadline_ns = 0
+        self._idle = Idle(self.spec.power, lambda phase: self._while_waiting(phase, monotonic_ns()))
         self._identity = ("", "")
+        self._here = True
 
     def run(self) -> Exit:
         """Raises SpecError for what cannot be asked; everything that an endpoint does becomes a status and words."""
@@ -81,7 +83,7 @@ class Bench:
         count_tokens = tokenizer_counter(self.spec.workload.tokenizer) if self.spec.workload.tokenizer else None
         self._raise_file_limit()
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-        sampler = Sampler.start(self.spec.power if self._first else Power("none"), self.out)
+        sampler = Sampler.start(sampled_here(self.spec.power) if self._first else Power("none"), self.out)
         self._reports.power_w = sampler.latest_power_w
         try:
             status, code, text = self._measure(key, count_tokens, sampler)
@@ -102,6 +104,9 @@ class Bench:
 
     def _measure(self, key: str, count_tokens: Any, sampler: Sampler) -> tuple[Exit, str, str]:
         where, requests = self._aim(key)
+        self._here = self.spec.power.server_here or (where.proxy is None and own(where.addresses))
+        if not self._here or self.spec.power.hosts:
+            self._reports.power_w = lambda: None
         self._reports.say("check")
         asked = self.spec.server if self._first else ServerMetrics(scrape=False)
         self._scraper = scraper = Scraper.start(asked, where, self.spec.target, requests.headers, self.out)
@@ -109,16 +114,18 @@ class Bench:
         checked = check(
             Asker(where, self.spec.timeouts, waiting), requests, self.spec.salt, self._needs(), count_tokens
         )
-        _refuse_too_short(checked)
+        refuse_too_short(checked)
         self._identity = identify(where, checked.requests.headers, secret=key, on_tick=waiting)[:2]
         if self.spec.load.search is None:
             self._calibrate(fixed_stages(self.spec))
-        self._read_idle()
+        self._read_idle(sampler)
         recorder = Recorder(RequestSpool(self.out / "requests.arrow"), checked.requests, count_tokens)
         try:
-            self._drive(where, checked, recorder, scraper)
+            complete = self._drive(where, checked, recorder, scraper)
         finally:
             recorder.close()
+        if complete:
+            self._read_idle_after()
         self._reports.say("summary", 1.0, at_once=True)
         sampler.stop()
         scraper.stop()
@@ -164,28 +171,37 @@ class Bench:
 
         def still(step: int) -> bool:
             self._reports.say_ready(step)
-            return not self._stop
+            return not self._stop and not self._late(monotonic_ns())
 
         begin_ns = self._gate.wait(still)
-        if begin_ns is None:
+        if begin_ns is None and not self._late(monotonic_ns()):
             self._stop = self._stop or "interrupted"
         return None if self._stop else begin_ns
 
-    def _read_idle(self) -> None:
+    def _late(self, now_ns: int) -> bool:
+        """Stops the run when its stages have taken as long as they may."""
+        late = 0 < self._deadline_ns <= now_ns
+        if late and self._engine is not None:
+            self._engine.stop("run_timeout")
+        return late
+
+    def _read_idle(self, sampler: Sampler) -> None:
         """Idle power with the server up and no traffic."""
         if not reads_idle(self.spec):
             return
         if self._begin() is None:
             raise Interrupted
-        if not self._first:
-            return
-        start = monotonic_ns()
-        while (monotonic_ns() - start) / 1e9 < self.spec.power.idle_s:
-            self._while_waiting("idle", monotonic_ns())
-            time.sleep(0.1)
-        self._idle_window = (start, monotonic_ns())
+        if self._first:
+            self._idle.before(sampler)
 
-    def _drive(self, where: Destination, checked: Checked, recorder: Recorder, scraper: Scraper) -> None:
+    def _read_idle_after(self) -> None:
+        """Once nobody asks anything any more; a run that is stopped meanwhile is kept without."""
+        if self._first and reads_idle(self.spec):
+            with suppress(Interrupted):
+                self._idle.after()
+
+    def _drive(self, where: Destination, checked: Checked, recorder: Recorder, scraper: Scraper) -> bool:
+        """False when the run was stopped before its end."""
         engine = self._engine = Engine(where, self.spec.timeouts, recorder.take)
         engine.resend = self.spec.budget.max_usd is None
         recorder.stop = engine.stop
@@ -196,8 +212,10 @@ class Bench:
                 stage = Stage(self.spec, plan, engine, recorder, checked.requests, self._work(plan, checked))
                 if self._run_stage(stage, recorder, scraper):
                     self._keep(stage)
-            if not engine.stop_reason and self._begin() is not None:
+            complete = not engine.stop_reason and self._begin() is not None
+            if complete:
                 scraper.mark()
+            return complete
         finally:
             engine.close()
             self._engine = None
@@ -230,6 +248,8 @@ class Bench:
         if begin_ns is None or engine.stop_reason:
             engine.stop(engine.stop_reason or self._stop)
             return False
+        if self.spec.load.run_s and not self._deadline_ns:
+            self._deadline_ns = (begin_ns or monotonic_ns()) + round(self.spec.load.run_s * 1e9)
         scraper.mark()
         stage.run(begin_ns, on_tick)
         return True
@@ -238,11 +258,12 @@ class Bench:
         """A search goes on from what the stage found."""
         client = stage.client(self._calibrations.get(stage.plan.level))
         self._stages.append((stage, client))
-        if self.spec.load.search is not None:
+        if self.spec.load.search is not None and client.stop_reason != "run_timeout":
             rows = read_spool(self.out / "requests.arrow", SCHEMA)
             self._course.add(summarise_stage(rows, stage.plan, self.spec, client=client))
 
     def _tick(self, stage: Stage, recorder: Recorder, now_ns: int) -> None:
+        self._late(now_ns)
         stage.top_up()
         if not self._reports.due(now_ns):
             return
@@ -273,7 +294,8 @@ class Bench:
         rows = read_spool(self.out / "requests.arrow", SCHEMA)
         samples = read_spool(self.out / "power.arrow", POWER_SCHEMA)
         server = ServerSide(read_spool(self.out / "server.arrow", SERVER_SCHEMA), scraper.describe())
-        summary = self._summarise(rows, samples, where, checked, sampler.describe(), server)
+        power = placed(sampler.describe(), self.spec.power, here=self._here, url=where.endpoint.url)
+        summary = self._summarise(rows, samples, where, checked, power, server)
         self.summary = summary
         failed_write = recorder.write_error or self._write(rows, samples, server.samples, summary)
         if failed_write is not None:
@@ -296,9 +318,7 @@ class Bench:
         power: dict[str, Any],
         server: ServerSide,
     ) -> dict[str, Any]:
-        idle_w = mean_power_w(samples, *self._idle_window, description=power) if self._idle_window else None
-        power = {**power, "idle_w": idle_w, "idle_mark": power["mark"] if idle_w is not None else None}
-        ledger_of = ledgers(samples, power, self.spec.account)
+        power = self._idle.account(samples, power)
         template_tokens = checked.fit.overhead_tokens if checked.fit.checked else None
         stages = [
             summarise_stage(
@@ -306,13 +326,12 @@ class Bench:
                 stage.plan,
                 self.spec,
                 client=client,
-                ledger_of=ledger_of,
                 server_of=server.of_stage,
                 template_tokens=template_tokens,
             )
             for stage, client in self._stages
         ]
-        attribution = add_medians(rows, stages, energies(samples, power), idle_w)
+        energy = add_energy(stages, rows, samples, power, self.spec)
         engine, version = self._identity
         return summarise(
             rows,
@@ -338,7 +357,7 @@ class Bench:
                 "engine_version": version,
                 "omitted_fields": sorted(checked.requests.omit),
             },
-            attribution=attribution,
+            **energy,
             power=power,
             server=server.account,
         )
@@ -374,21 +393,6 @@ def salted(spec: RunSpec) -> RunSpec:
 
 
 def reads_idle(spec: RunSpec) -> bool:
-    """Whether the run begins with a reading of idle power."""
-    return spec.power.source != "none" and spec.power.idle_s > 0
-
-
-def _refuse_too_short(checked: Checked) -> None:
-    """Raises Unusable for prompts that cannot be as short as asked. Pictures count as tokens that nobody asked for, and
-    not every workload counts the template as a part of the length.
-    """
-    workload, fit = checked.requests.workload, checked.fit
-    if not fit.checked or workload.images.count or not isinstance(workload.source, Synthetic | Prefixes):
-        return
-    longest = min(most_tokens(tokens) or inf for tokens in workload.input_sweep or (workload.input_tokens,))
-    if longest <= round(fit.overhead_tokens):
-        raise Unusable(
-            "prompt_too_short",
-            f"prompts of {longest} tokens cannot be sent: the chat template alone has "
-            f"{fit.overhead_tokens:.0f} tokens; ask for at least {ceil(fit.overhead_tokens + fit.tokens_per_word)}",
-        )
+    """Whether the run begins, and ends, with a reading of idle power."""
+    power = spec.power
+    return power.sampled and (power.idle_s > 0 or power.observer or power.waits_to_cool)

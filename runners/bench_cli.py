@@ -1,7 +1,9 @@
 """Arguments of ``python -m runners bench``: from options or a specification file to a run."""
 
 import argparse
+import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,77 +16,88 @@ from runners.crew import Crew
 from runners.exits import Exit
 from runners.lifeline import die_with
 from runners.load.report import table
+from runners.power.options import add_power, power_of
 from runners.progress import BarProgress, JsonProgress
 from runners.results import write_failure
 from runners.spec import (
     Account,
-    Dialect,
     Power,
     RunSpec,
     ServerMetrics,
     Shard,
     Slo,
     SpecError,
-    Target,
     Timeouts,
 )
+from runners.target_options import add_target, add_wire, target_of
+from runners.workload_files import sealed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--spec", type=Path, help="a specification file (JSON); then only --out and --progress count")
+    parser.add_argument(
+        "--spec", type=Path, help="a specification file (JSON); then only --out, --files and --progress count"
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder for the results; made if missing")
+    add_files(parser)
     parser.add_argument("--progress", choices=("bar", "json"), default="bar", help="for people or for programs")
     parser.add_argument("--verbose", action="store_true", help="print the notes on power in full below the results")
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # end when this process ends
     target = parser.add_argument_group("endpoint")
-    target.add_argument("--url", help="such as http://gpu-1:8000 or https://api.example.com/v1")
-    target.add_argument("--model", default="", help="model name as the server expects it")
-    target.add_argument("--dialect", choices=list(Dialect), default=Dialect.OPENAI_CHAT.value,
-                        help="the wire form that the endpoint speaks")  # fmt: skip
-    target.add_argument("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
+    add_target(target)
     target.add_argument(
         "--metrics-url", default="", metavar="URL", help="the server's metrics page (default: /metrics)"
     )
     target.add_argument("--no-metrics", action="store_true", help="do not read the server's metrics page")
-    _add_wire(parser.add_argument_group("how requests go out"))
+    add_wire(parser.add_argument_group("how requests go out"))
     add_load(parser)
     add_workload(parser)
     _add_accounts(parser.add_argument_group("limits, power and money"))
 
 
-def _add_wire(group: Any) -> None:
-    group.add_argument(
-        "--api-key-header", default="", metavar="HEADER", help='"x-api-key" or "Authorization: Bearer" (by dialect)'
-    )
-    group.add_argument(
-        "--body",
-        action="append",
-        type=_body_field,
-        default=[],
-        metavar="KEY=JSON",
-        help="a body field more; repeatable",
-    )
-    group.add_argument(
-        "--header", action="append", type=_pair, default=[], metavar="NAME=VALUE", help="a header more; repeatable"
-    )
-    group.add_argument("--ca-file", default="", metavar="PEM", help="trust these authorities, not the system's")
-    group.add_argument("--client-cert", default="", metavar="PEM", help="certificate for servers that ask for one")
-    group.add_argument("--client-key", default="", metavar="PEM", help="its key, when it is not in the same file")
-    group.add_argument(
-        "--proxy", default="", metavar="URL", help="tunnel through this proxy; those of the environment are not used"
+def add_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--files", type=Path, metavar="DIR", help="folder that file names are relative to (default: the current one)"
     )
 
 
 def _add_accounts(group: Any) -> None:
     group.add_argument("--slo", type=_slo, default=Slo(), metavar="ttft_ms=500,tpot_ms=50", help="bounds for goodput")
-    group.add_argument("--power", default="auto", help="where power is read: auto, none, nvml, rapl or estimate")
-    group.add_argument("--idle", type=float, default=3.0, metavar="S", help="seconds of idle power read at the start")
+    add_power(group, "--power")
+    group.add_argument(
+        "--server-here", action="store_true", help="the server is on this machine although its address does not say so"
+    )
+    group.add_argument(
+        "--gpu-shared", action="store_true", help="others are served on its GPUs too: their part is in the energy"
+    )
+    group.add_argument(
+        "--idle", type=float, default=Power.idle_s, metavar="S",
+        help="seconds of idle power read before the load, and after it (default %(default)s)",
+    )  # fmt: skip
+    group.add_argument("--observer", action="store_true", help="measure what reading the instruments costs itself")
+    group.add_argument("--start-below", type=float, metavar="C", help="first wait until the hottest GPU is below this")
+    group.add_argument(
+        "--start-steady", type=float, metavar="C", help="first wait until it cools by less than this a minute"
+    )
+    group.add_argument(
+        "--start-wait", type=float, default=Power.start_wait_s, metavar="S",
+        help="wait for that so many seconds at most, then begin all the same (default %(default)s)",
+    )  # fmt: skip
     group.add_argument("--usd-per-hour", type=float, help="price of the deployment: gives cost per million tokens")
     group.add_argument("--max-usd", type=float, help="refuse to start a run that may cost more at an API")
     group.add_argument(
         "--usd-per-mtok", type=_price, metavar="IN,OUT", help="what the API charges per million tokens, for --max-usd"
     )
     group.add_argument("--pue", type=float, help="facility overhead factor: gives energy with overhead")
+    group.add_argument(
+        "--pue-between", type=_range, default=(None, None), metavar="LOW,HIGH", help="where it is a range"
+    )
+    group.add_argument(
+        "--traffic", type=float, metavar="N", help="queries an hour: gives energy with the idle time between them"
+    )
+    add_timeouts(group)
+
+
+def add_timeouts(group: Any) -> None:
     for name, seconds, words in (
         ("connect", Timeouts.connect_s, "for a connection"),
         ("first-byte", Timeouts.first_byte_s, "from sending to the first byte"),
@@ -96,26 +109,18 @@ def _add_accounts(group: Any) -> None:
         )
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not found or not name:
-        raise argparse.ArgumentTypeError(f"{text!r}: write it as name=value")
-    return name, value
-
-
-def _body_field(text: str) -> tuple[str, Any]:
-    name, value = _pair(text)
-    try:
-        return name, orjson.loads(value)
-    except orjson.JSONDecodeError:
-        raise argparse.ArgumentTypeError(f"{value!r} is not JSON; put texts in quotes: {name}='\"text\"'") from None
-
-
 def _price(text: str) -> tuple[float, float]:
     prices = numbers(text)
     if len(prices) != 2 or min(prices) < 0:
         raise argparse.ArgumentTypeError(f"{text!r}: write the price of input and of output, such as 0.5,2")
     return prices[0], prices[1]
+
+
+def _range(text: str) -> tuple[float, float]:
+    ends = numbers(text)
+    if len(ends) != 2:
+        raise argparse.ArgumentTypeError(f"{text!r}: write the lowest and the highest, such as 1.07,1.16")
+    return ends[0], ends[1]
 
 
 def _slo(text: str) -> Slo:
@@ -144,39 +149,53 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         raise SpecError("--url: say which endpoint to measure, such as --url http://localhost:8000")
     given = "given on the command line"
     return RunSpec(
-        target=_target_of(args),
+        target=target_of(args),
         workload=workload_of(args),
         load=load_of(args),
         slo=args.slo,
-        timeouts=Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout),
-        power=Power(args.power, args.idle),
-        account=Account(args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else ""),
+        timeouts=timeouts_of(args),
+        power=replace(
+            power_of(args, args.idle),
+            observer=args.observer,
+            start_below_c=args.start_below,
+            start_steady_c_per_min=args.start_steady,
+            start_wait_s=args.start_wait,
+            server_here=args.server_here,
+            shared=args.gpu_shared,
+        ),
+        account=Account(
+            args.usd_per_hour,
+            given if args.usd_per_hour else "",
+            args.pue,
+            given if args.pue else "",
+            args.traffic,
+            *args.pue_between,
+        ),
         server=ServerMetrics(not args.no_metrics, args.metrics_url),
         shard=Shard(args.processes),
         budget=Budget(args.max_usd, *(args.usd_per_mtok or (None, None))),
     )
 
 
-def _target_of(args: argparse.Namespace) -> Target:
-    return Target(
-        url=args.url,
-        model=args.model,
-        dialect=Dialect(args.dialect),
-        api_key_env=args.api_key_env,
-        api_key_header=args.api_key_header,
-        extra_body=dict(args.body),
-        extra_headers=dict(args.header),
-        ca_file=args.ca_file,
-        client_cert_file=args.client_cert,
-        client_key_file=args.client_key,
-        proxy=args.proxy,
-    )
+def timeouts_of(args: argparse.Namespace) -> Timeouts:
+    return Timeouts(args.connect_timeout, args.first_byte_timeout, args.idle_timeout, args.total_timeout)
 
 
 def _refuse_used(out: Path) -> None:
     """Raises SpecError: what was measured before is never written over."""
     if (out / "summary.json").exists():
         raise SpecError(f"--out: {out} holds the results of an earlier run; choose another folder")
+
+
+def enter_files(args: argparse.Namespace) -> None:
+    """File names mean those in the folder of --files from now on. Raises SpecError."""
+    if not args.files:
+        return
+    args.out = args.out.absolute()
+    try:
+        os.chdir(args.files)
+    except OSError as error:
+        raise SpecError(f"--files: {args.files} cannot be entered ({error.strerror})") from None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -187,7 +206,8 @@ def run(args: argparse.Namespace) -> int:
         spec = spec_of(args)
         _refuse_used(args.out)
         args.out.mkdir(parents=True, exist_ok=True)
-        spec = salted(spec)
+        enter_files(args)
+        spec = sealed(salted(spec))
         split = spec.shard.count > 1 and spec.shard.index is None
         bench = Crew(spec, args.out, progress) if split else Bench(spec, args.out, progress)
         (args.out / "spec.json").write_bytes(orjson.dumps(bench.spec.to_json(), option=orjson.OPT_INDENT_2))

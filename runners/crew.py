@@ -47,7 +47,7 @@ class _Member:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "runners", "bench", "--spec", str(folder / "spec.json"), "--out", str(folder),
-             "--progress", "json", "--parent", str(os.getpid())],
+             "--files", str(Path.cwd()), "--progress", "json", "--parent", str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from runners import __version__
-from runners.load.energy_use import add_medians
+from runners.energies import add_energy
 from runners.load.judgement import Client, reason
 from runners.load.plan import fixed_stages
 from runners.load.records import SCHEMA, STAMPS, read_spool
 from runners.load.summary import summarise, summarise_stage
 from runners.power.samples import SCHEMA as POWER_SCHEMA
-from runners.results import energies, ledgers, write_results
+from runners.results import write_results
 from runners.server.samples import SCHEMA as SERVER_SCHEMA
 from runners.server.summary import ServerSide
 from runners.spec import RunSpec
@@ -97,7 +97,6 @@ def _summary(
     rows, facts = tables["requests"], _facts(parts, summaries)
     power, account = facts["power"], facts["server"]
     server_of = ServerSide(tables["server"], account).of_stage if account else None
-    ledger_of = ledgers(tables["power"], power, spec.account) if power else None
     stages = []
     measured = set(rows["stage"].to_pylist())
     for plan in fixed_stages(spec):
@@ -109,13 +108,12 @@ def _summary(
             plan,
             spec,
             client=_client(list(own.values())),
-            ledger_of=ledger_of,
             server_of=server_of,
             template_tokens=(facts["workload"] or {}).get("template_tokens"),
         )
         stages.append(_with_shards(stage, parts, own, rows))
-    energy_of = energies(tables["power"], power) if power else None
-    facts["attribution"] = add_medians(rows, stages, energy_of, power["idle_w"]) if energy_of else None
+    if power:
+        facts |= add_energy(stages, rows, tables["power"], power, spec)
     faults = [part.fault for part in parts if part.fault]
     summary = summarise(rows, spec, stages, reasons=faults, runner_version=__version__, **facts)
     if faults:
@@ -180,14 +178,14 @@ def _with_shards(
     busy = {part.index: (part, found) for part in parts if (found := own[part.index]) and found["planned"]}
     stage["shards"] = [{"index": index, **{name: found[name] for name in names}} for index, (_, found) in busy.items()]
     stage["start_spread_ms"] = _start_spread_ms(rows, stage["index"])
-    said = {item["code"] for item in stage["reasons"]}
     limits = [
         reason(item["code"], f"{part.name}: {item['text']}")
         for part, found in busy.values()
         for item in found["reasons"]
-        if item["code"].startswith("client_") and item["code"] not in said
+        if item["code"].startswith(("client_", "calibration_"))
     ]
-    stage["reasons"] += limits
+    said = {item["code"] for item in limits}  # a shard's own words know its calibration, those of the whole do not
+    stage["reasons"] = [item for item in stage["reasons"] if item["code"] not in said] + limits
     if stage["verdict"] == "ok" and any(found["verdict"] == "client_limited" for _, found in busy.values()):
         stage["verdict"] = "client_limited"
     calibrations = [found["client"]["calibration"] for _, found in busy.values() if found["client"].get("calibration")]

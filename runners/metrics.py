@@ -240,7 +240,18 @@ METRICS: tuple[Metric, ...] = (
     _rate("usd_per_query", "Cost per query", "$", Better.LOWER, "Price of the window / good requests that it served."),
 )
 
-BY_KEY: dict[str, Metric] = {metric.key: metric for metric in METRICS}
+#: What stands beside the numbers of a run and comes from elsewhere.
+BESIDE: tuple[Metric, ...] = (
+    _rate(
+        "accuracy",
+        "Accuracy",
+        "%",
+        Better.HIGHER,
+        "Right answers as a share of the tasks that were answered, from an evaluation of the same deployment.",
+    ),
+)
+
+BY_KEY: dict[str, Metric] = {metric.key: metric for metric in (*METRICS, *BESIDE)}
 
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "min", "max")
 

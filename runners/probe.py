@@ -17,7 +17,8 @@ from runners.load.transport import Destination
 from runners.server.engines import engine_of, keys_of
 from runners.server.exposition import ExpositionError
 from runners.server.metrics import BY_KEY
-from runners.spec import Dialect, SpecError, Target, Timeouts
+from runners.spec import SpecError, Target, Timeouts, check_target
+from runners.target_options import add_target, add_wire, target_of
 
 _PAGE_TIMEOUTS = Timeouts(connect_s=3.0, first_byte_s=3.0, idle_s=3.0, total_s=5.0)
 
@@ -119,7 +120,7 @@ def _names(data: Any, secret: str) -> list[str]:
     return [clean(words_of(name), secret) for item in listed if (name := _get(item, "id") or _get(item, "name"))]
 
 
-def probe(url: str, dialect: str = "", key: str = "", model: str = "", timeout_s: float = 15.0) -> dict[str, Any]:
+def probe(target: Target, key: str = "", timeout_s: float = 15.0) -> dict[str, Any]:
     """{usable, code, text, url, dialect, model, models, engine, engine_version, checks}.
 
     ``checks`` are {name, label, ok: true | false | null, evidence}. Sends two or three requests of two output tokens.
@@ -130,8 +131,8 @@ def probe(url: str, dialect: str = "", key: str = "", model: str = "", timeout_s
         "code": "",
         "text": "",
         "url": "",
-        "dialect": dialect or Dialect.OPENAI_CHAT.value,
-        "model": model,
+        "dialect": target.dialect.value,
+        "model": target.model,
         "models": [],
         "engine": "",
         "engine_version": "",
@@ -139,10 +140,9 @@ def probe(url: str, dialect: str = "", key: str = "", model: str = "", timeout_s
     }
     timeouts = Timeouts(connect_s=min(5.0, timeout_s), first_byte_s=timeout_s, idle_s=timeout_s, total_s=2 * timeout_s)
     try:
-        target = Target(url, model, Dialect(result["dialect"]))
-        endpoint = base_endpoint(url, target.dialect)
+        endpoint = base_endpoint(target.url, target.dialect)
         result["url"] = endpoint.url
-        _look(result, Asker(destination(endpoint), timeouts), target, key)
+        _look(result, Asker(destination(endpoint, target), timeouts), target, key)
     except ResolveError as error:
         result |= {"code": str(error.outcome), "text": str(error)}
     except AddressError as error:
@@ -216,25 +216,23 @@ def _add(result: dict[str, Any], name: str, label: str, ok: bool | None, evidenc
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--url", required=True, help="the endpoint, such as http://gpu-1:8000 or https://api.example.com/v1"
-    )
-    parser.add_argument("--model", default="", help="model name (default: the first that the server lists)")
-    parser.add_argument(
-        "--dialect", default=Dialect.OPENAI_CHAT.value, choices=list(Dialect), help="the wire form to ask in"
-    )
-    parser.add_argument("--api-key-env", default="", help="environment variable that holds the API key")
+    add_target(parser.add_argument_group("endpoint"))
+    add_wire(parser.add_argument_group("how requests go out"))
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """0 usable, 2 usage, 3 not usable."""
     try:
-        key = api_key(Target(args.url, api_key_env=args.api_key_env))
+        if not args.url:
+            raise SpecError("--url: say which endpoint to ask, such as --url http://localhost:8000")
+        target = target_of(args)
+        check_target(target)
+        key = api_key(target)
     except SpecError as error:
         print(error, file=sys.stderr)
         return 2
-    result = probe(args.url, args.dialect, key, args.model)
+    result = probe(target, key)
     if args.json:
         print(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
     else:

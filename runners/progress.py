@@ -143,6 +143,7 @@ def bar(state: dict[str, Any]) -> str:
     else:
         words = {
             "check": "checking the endpoint",
+            "cool": "waiting for a cool start",
             "idle": "reading idle power",
             "calibrate": "calibrating",
             "wait": "waiting for all load processes",

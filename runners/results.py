@@ -1,4 +1,4 @@
-"""What a run and the merging of its shards share: energy of windows, and the files that they leave."""
+"""What a run and the merging of its shards share: the files that they leave."""
 
 import errno
 from pathlib import Path
@@ -7,41 +7,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from runners.load.energy_use import EnergyOf
 from runners.load.records import write_parquet
-from runners.load.rows import Window
-from runners.load.summary import Ledger, LedgerOf
-from runners.power.energy import mean_power_w, window_ledger
-from runners.spec import Account
-
-
-def ledgers(samples: pa.Table, power: dict[str, Any], account: Account) -> LedgerOf:
-    """The energy ledger of a window; ``power`` is the account of the summary."""
-
-    def ledger_of(window: Window) -> Ledger | None:
-        if not power["devices"]:
-            return None
-        return window_ledger(
-            samples,
-            window.start_ns,
-            window.end_ns,
-            description=power,
-            pue=account.pue,
-            pue_source=account.pue_source,
-            idle_w=power["idle_w"],
-        )
-
-    return ledger_of
-
-
-def energies(samples: pa.Table, power: dict[str, Any]) -> EnergyOf:
-    """Joules of all sampled devices between two moments."""
-
-    def energy_of(start_ns: int, end_ns: int) -> float | None:
-        mean_w = mean_power_w(samples, start_ns, end_ns, description=power)
-        return None if mean_w is None else mean_w * (end_ns - start_ns) / 1e9
-
-    return energy_of
 
 
 def write_results(out: Path, tables: dict[str, pa.Table], summary: dict[str, Any]) -> None:

@@ -10,7 +10,8 @@ from math import isfinite
 from typing import Any, Self
 
 from runners.budget import Budget, complaint
-from runners.loads import Arrivals, Goal, Load, Search, check_load
+from runners.loads import MAX_LEVELS, Arrivals, Goal, Load, Search, check_load
+from runners.powers import Power, check_power
 from runners.request_fields import body_complaint, header_complaint, key_header_complaint
 from runners.sources import (
     MAX_INPUT_TOKENS,
@@ -131,19 +132,6 @@ class Timeouts:
 
 
 @dataclass(frozen=True)
-class Power:
-    """``source``: auto, none, nvml, rapl or estimate. ``idle_s``: how long idle power is read before the first stage.
-
-    The CPU watts feed the modelled source only; missing means its published defaults.
-    """
-
-    source: str = "auto"
-    idle_s: float = 3.0
-    cpu_idle_w: float | None = None
-    cpu_max_w: float | None = None
-
-
-@dataclass(frozen=True)
 class Shard:
     """How many processes carry the load together, and which of them this is; None: the one that starts the others."""
 
@@ -161,16 +149,29 @@ class ServerMetrics:
 
 @dataclass(frozen=True)
 class Account:
-    """What turns seconds and joules into money and facility energy; missing stays missing in every result."""
+    """What turns seconds and joules into money and facility energy; missing stays missing in every result.
+
+    ``pue_low``, ``pue_high``: between these the PUE lies, where that is known. ``queries_per_hour``: the traffic that
+    the deployment gets, for its energy with the idle time between.
+    """
 
     usd_per_hour: float | None = None
     price_source: str = ""
     pue: float | None = None
     pue_source: str = ""
+    queries_per_hour: float | None = None
+    pue_low: float | None = None
+    pue_high: float | None = None
+
+    @property
+    def pue_bounds(self) -> tuple[float, float] | None:
+        return None if self.pue_low is None or self.pue_high is None else (self.pue_low, self.pue_high)
 
 
 @dataclass(frozen=True)
 class RunSpec:
+    """``files``: SHA-256 of each file that the workload names; a file that differs is refused."""
+
     target: Target
     workload: Workload = field(default_factory=Workload)
     load: Load = field(default_factory=Load)
@@ -181,6 +182,7 @@ class RunSpec:
     budget: Budget = field(default_factory=Budget)
     server: ServerMetrics = field(default_factory=ServerMetrics)
     shard: Shard = field(default_factory=Shard)
+    files: dict[str, str] = field(default_factory=dict)
     salt: str = ""
     version: int = SPEC_VERSION
 
@@ -199,13 +201,21 @@ class RunSpec:
         return spec
 
 
-_MAX_IMAGES, _MAX_IMAGE_PX, _MAX_CHOICES = 64, 8192, 128
+_MAX_IMAGES, _MAX_IMAGE_PX, _MAX_CHOICES, _MAX_MODELS = 64, 8192, 128, 100
 
 
-def _check_budget(spec: RunSpec) -> None:
-    """A run whose worst case is unknown or too dear is refused wherever its specification is read."""
-    if spec.budget.max_usd is None:
-        return
+@dataclass(frozen=True)
+class Extent:
+    """The most that a run can be: ``requests`` of a stage, None where only time ends it; tokens of a request."""
+
+    stages: int
+    requests: int | None
+    input_tokens: int
+    output_tokens: int
+
+
+def extent(spec: RunSpec) -> Extent:
+    """Raises SpecError for a workload whose lengths have no bound."""
     load, workload = spec.load, spec.workload
     lengths = [most_tokens(tokens) for tokens in (workload.input_tokens, *workload.input_sweep)]
     output = most_tokens(workload.output_tokens)
@@ -214,6 +224,19 @@ def _check_budget(spec: RunSpec) -> None:
             "workload: for an API that charges by the token send made-up prompts (synthetic, prefixes) of bounded "
             "length: give each length that varies a high"
         )
+    return Extent(
+        stages=load.search.max_stages if load.search else load.repeats * len(workload.input_sweep or load.levels),
+        requests=load.requests and max(load.requests, load.search.confirm_requests if load.search else 0),
+        input_tokens=max(tokens for tokens in lengths if tokens is not None),
+        output_tokens=output * workload.choices,
+    )
+
+
+def _check_budget(spec: RunSpec) -> None:
+    """A run whose worst case is unknown or too dear is refused wherever its specification is read."""
+    if spec.budget.max_usd is None:
+        return
+    load, workload, most = spec.load, spec.workload, extent(spec)
     unbounded = {
         "workload.images": bool(workload.images.count),
         "workload.models": bool(workload.models),
@@ -221,11 +244,11 @@ def _check_budget(spec: RunSpec) -> None:
     }
     trouble = complaint(
         spec.budget,
-        stages=load.search.max_stages if load.search else load.repeats * len(workload.input_sweep or load.levels),
-        requests=load.requests and max(load.requests, load.search.confirm_requests if load.search else 0),
+        stages=most.stages,
+        requests=most.requests,
         warmup_s=load.warmup_s + load.cooldown_s,
-        input_tokens=max(tokens for tokens in lengths if tokens is not None),
-        output_tokens=output * workload.choices,
+        input_tokens=most.input_tokens,
+        output_tokens=most.output_tokens,
         unbounded=[name for name, used in unbounded.items() if used],
     )
     if trouble:
@@ -236,7 +259,7 @@ def _check(spec: RunSpec) -> None:
     if spec.version != SPEC_VERSION:
         raise SpecError(f"version: {spec.version} is not known here; this is version {SPEC_VERSION}")
     _check_finite(spec, "")
-    _check_target(spec.target)
+    check_target(spec.target)
     _check_workload(spec.workload)
     check_load(spec.load)
     _check_together(spec)
@@ -246,8 +269,14 @@ def _check(spec: RunSpec) -> None:
     for name, seconds in dataclasses.asdict(spec.timeouts).items():
         if not seconds > 0:
             raise SpecError(f"timeouts.{name}: above 0 seconds")
+    check_power(spec.power)
     if spec.account.pue is not None and not 1 <= spec.account.pue <= 5:
         raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
+    lowest, highest = spec.account.pue_low, spec.account.pue_high
+    if (lowest, highest) != (None, None) and not 1 <= (lowest or 0) <= (spec.account.pue or 0) <= (highest or 0) <= 5:
+        raise SpecError("account.pue_low: give both bounds, between 1 and 5, with the PUE between them")
+    if spec.account.queries_per_hour is not None and not 0 < spec.account.queries_per_hour < float("inf"):
+        raise SpecError("account.queries_per_hour: above 0, or leave it out when the traffic is unknown")
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:
         raise SpecError("account.usd_per_hour: 0 or more, or leave it out when unknown")
     _check_shard(spec)
@@ -267,7 +296,8 @@ def _check_finite(value: Any, path: str) -> None:
         raise SpecError(f"{path}: {value} is not a number that can be used; give a finite one")
 
 
-def _check_target(target: Target) -> None:
+def check_target(target: Target) -> None:
+    """Raises SpecError that names the field and the fix."""
     if not target.url.startswith(("http://", "https://")):
         raise SpecError(f"target.url: {target.url!r} must start with http:// or https://")
     if target.proxy and not target.proxy.startswith("http://"):
@@ -291,6 +321,8 @@ def _check_workload(workload: Workload) -> None:
         raise SpecError(f"workload.input_tokens: {complaint}")
     if complaint := length_complaint(workload.output_tokens, MAX_OUTPUT_TOKENS):
         raise SpecError(f"workload.output_tokens: {complaint}")
+    if len(workload.input_sweep) > MAX_LEVELS:
+        raise SpecError(f"workload.input_sweep: at most {MAX_LEVELS} lengths; each becomes a stage")
     for number, tokens in enumerate(workload.input_sweep):
         if complaint := length_complaint(tokens, MAX_INPUT_TOKENS):
             raise SpecError(f"workload.input_sweep[{number}]: {complaint}")
@@ -309,6 +341,8 @@ def _check_variants(workload: Workload) -> None:
     for side, pixels in (("width_px", images.width_px), ("height_px", images.height_px)):
         if not 1 <= pixels <= _MAX_IMAGE_PX:
             raise SpecError(f"workload.images.{side}: between 1 and {_MAX_IMAGE_PX} pixels")
+    if len(workload.models) > _MAX_MODELS:
+        raise SpecError(f"workload.models: at most {_MAX_MODELS}")
     for number, share in enumerate(workload.models):
         if not share.name:
             raise SpecError(f"workload.models[{number}].name: the name of a model or adapter")

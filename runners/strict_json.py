@@ -66,10 +66,14 @@ def _build_dataclass(kind: type[Any], data: Any, path: str) -> Any:
 
 def _build_scalar(kind: Any, data: Any, path: str) -> Any:
     if kind is float and isinstance(data, int | float) and not isinstance(data, bool):
-        return float(data)
+        return _number(data, path)
     if kind is int and isinstance(data, int) and not isinstance(data, bool):
+        if not -(2**63) <= data < 2**63:
+            raise SpecError(f"{path}: too large; whole numbers have 64 bits")
         return data
-    if kind in (str, bool) and isinstance(data, kind):
+    if kind is str and isinstance(data, str):
+        return _text(data, path)
+    if kind is bool and isinstance(data, bool):
         return data
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         try:
@@ -77,3 +81,17 @@ def _build_scalar(kind: Any, data: Any, path: str) -> Any:
         except ValueError:
             raise SpecError(f"{path}: {data!r} is not one of {', '.join(kind)}") from None
     raise SpecError(f"{path}: {data!r} is not {'a number' if kind in (int, float) else f'a {kind.__name__}'}")
+
+
+def _number(data: int | float, path: str) -> float:
+    try:
+        return float(data)
+    except OverflowError:
+        raise SpecError(f"{path}: too large for a number") from None
+
+
+def _text(data: str, path: str) -> str:
+    """What neither a database nor a file can hold is refused here."""
+    if "\x00" in data or any("\ud800" <= letter <= "\udfff" for letter in data):
+        raise SpecError(f"{path}: it holds a character that no text can have, such as NUL")
+    return data

@@ -18,12 +18,22 @@ from django.core.files.base import ContentFile
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
+from observatory.quality import evaluations
+from observatory.quality.models import QualityResult
 from observatory.runs.ingest import store_stages
 from observatory.runs.models import Run
 from observatory.runs.spec import fingerprint, setup
+from observatory.studies import design, trials
+from observatory.studies.design import ArmPlan
+from observatory.studies.models import Study, Trial
+from runners.load.dialects.base import Token
 from runners.load.records import SCHEMA
 from runners.load.summary import summarise
 from runners.metrics import DEFINITIONS_VERSION
+from runners.quality.answers import Answer
+from runners.quality.answers import table as answers_table
+from runners.quality.summary import quality, result
+from runners.quality.tasks import built_in
 from runners.server.summary import ServerSide
 from runners.spec import RunSpec
 from tests.simulation import (
@@ -59,13 +69,12 @@ def benchmark(
         usd_per_hour=plan.usd_per_hour,
         price_source="rent, list price" if plan.usd_per_hour else "",
     )
+    asked = plan.spec(endpoint.url, model).to_json()
     return Benchmark.objects.create(
         name=name or f"demo {number}",
         deployment=deployment,
-        input_tokens=plan.input_tokens,
-        output_tokens=plan.output_tokens,
-        levels=list(plan.levels),
-        requests=plan.requests,
+        workload=asked["workload"],
+        load=asked["load"],
         slo_ttft_ms=plan.slo.ttft_ms,
         slo_tpot_ms=plan.slo.tpot_ms,
         slo_e2e_ms=plan.slo.e2e_ms,
@@ -186,7 +195,8 @@ def _keep(run: Run, plan: Plan, rows: pa.Table, windows: list[tuple[int, int]]) 
     seconds = (windows[-1][1] - windows[0][0]) / NS
     run.started_at, run.ended_at = _START, _START + timedelta(seconds=seconds)
     run.definitions_version = DEFINITIONS_VERSION
-    run.summary = _summary(run, plan, stage_summaries(plan, RunSpec.from_json(run.spec), rows, power, server))
+    stages, energy = stage_summaries(plan, RunSpec.from_json(run.spec), rows, power, server)
+    run.summary = _summary(run, plan, stages) | energy
     run.summary["server"] = server.account
     run.valid = run.summary["valid"]
     run.progress_series = progress_series(plan, 1.0)
@@ -219,3 +229,89 @@ def _parquet(table: pa.Table) -> ContentFile:
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     return ContentFile(buffer.getvalue())
+
+
+def study(ttft_ms: tuple[float, ...] = (80.0, 40.0), repeats: int = 3, **fields: Any) -> Study:
+    """Arms "arm 1", "arm 2" and so on, one for each TTFT that ``trial`` gives it."""
+    number = next(_count)
+    deployments = [benchmark(name=f"unused {number} {index}").deployment for index in range(len(ttft_ms))]
+    values = {
+        "name": f"study {number}",
+        "question": "Which arm answers sooner?",
+        "spec": {"load": {"levels": [4], "requests": 60}},
+        "measures": [{"metric": "ttft_ms", "statistic": "p50"}, {"metric": "output_tokens_per_s"}],
+        "repeats": repeats,
+        **fields,
+    }
+    plans = [
+        ArmPlan(f"arm {index + 1}", deployment, x=None if "factor" not in fields else 10.0 * (index + 1))
+        for index, deployment in enumerate(deployments)
+    ]
+    return design.create(Study(**values), plans)
+
+
+def trial(of: Study, ttft_ms: tuple[float, ...] = (80.0, 40.0), runs: int | None = None) -> Trial:
+    """A trial whose first ``runs`` turns are over (all: and so is the trial); repeats differ a little."""
+    made = trials.create(of, Run.Trigger.PAGE)
+    for slot in list(made.slots.select_related("arm"))[:runs]:
+        plan = Plan(levels=(4,), ttft_ms=ttft_ms[slot.arm.index] * (1 + 0.01 * slot.repeat), requests=20)
+        slot.run = finished_run(slot.arm.benchmark, plan, trigger=Run.Trigger.STUDY)
+        slot.save()
+    if runs is None:
+        trials.advance(made.pk)
+    made.refresh_from_db()
+    return made
+
+
+# quality
+
+
+def quality_job(deployment: Deployment, **fields: Any) -> QualityResult:
+    """An evaluation that waits."""
+    result = evaluations.queue(deployment, "basic", Run.Trigger.PAGE)
+    Run.objects.filter(pk=result.job_id).update(**fields)
+    return QualityResult.objects.select_related("job", "deployment").get(pk=result.pk)
+
+
+def quality_answers(right_every: int = 3, changed: int = 0) -> list[Answer]:
+    """Answers to the set that comes along: each third is right; the last ``changed`` have another text."""
+    tasks = built_in().tasks()
+    found = []
+    for place, task in enumerate(tasks):
+        right = place % right_every == 0
+        text = task.answers[0] if right else "I do not know."
+        late = place >= len(tasks) - changed
+        token = Token(text, -0.1, ((text, -0.1), ("No", -3.0)))
+        found.append(
+            Answer(
+                task.id,
+                task.kind.value,
+                task.topic,
+                text=f"{text} Truly." if late else text,
+                finish_reason="stop",
+                expected=task.answers[0],
+                found=text,
+                by="text",
+                correct=right,
+                tokens=(token, Token(" Truly.", -0.5, ((" Truly.", -0.5),))) if late else (token,),
+            )
+        )
+    return found
+
+
+def quality_result(deployment: Deployment, answers: list[Answer] | None = None, **fields: Any) -> QualityResult:
+    """An evaluation that ended well."""
+    answers = answers or quality_answers()
+    asked = {"greedy": True, "logprobs": 20, "model": deployment.endpoint.model}
+    summary = quality(result(answers, "The endpoint", asked), answers, None, [])
+    file = io.BytesIO()
+    pq.write_table(answers_table(answers), file)
+    job = quality_job(deployment).job
+    assert job is not None
+    job.answers_file.save("answers.parquet", ContentFile(file.getvalue()), save=False)
+    job.status, job.valid, job.summary = Run.Status.FINISHED, True, summary
+    job.started_at = job.ended_at = _START
+    job.save()
+    QualityResult.objects.filter(job=job).update(**fields)
+    evaluations.take_in()
+    return QualityResult.objects.select_related("job", "deployment").get(job=job)

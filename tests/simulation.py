@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runners.load.energy_use import add_medians
+from runners.energies import add_energy
 from runners.load.judgement import Client
 from runners.load.plan import fixed_stages
 from runners.load.records import SCHEMA
-from runners.load.rows import Window
 from runners.load.summary import summarise_stage
 from runners.metrics import Mark
 from runners.power.devices import Device, Layer
-from runners.power.energy import mean_power_w, window_ledger
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.server.samples import SCHEMA as SERVER_SCHEMA
 from runners.server.summary import ServerSide
@@ -136,7 +134,10 @@ def power_rows(plan: Plan, windows: Sequence[tuple[int, int]]) -> pa.Table:
             energy_mj[device.id] += power_mw / 10
             counter = energy_mj[device.id] if device.counter else None
             row = {"t_ns": t_ns, "device": device.id, "layer": device.layer, "energy_mj": counter}
-            rows.append(row | {"power_mw": None if device.id == "cpu-package0" else power_mw})
+            instant_mw = power_mw * generator.normal(1, 0.05) if device.id == "gpu0" else None
+            row |= {"power_mw": None if device.id == "cpu-package0" else power_mw, "power_instant_mw": instant_mw}
+            state = {"temperature_c": 61.0, "clock_mhz": 1830.0, "power_limit_mw": 350_000.0, "throttle_reasons": 0}
+            rows.append(row | (state if device.id == "gpu0" else {}))
     return pa.Table.from_pylist(rows, schema=POWER_SCHEMA)
 
 
@@ -163,6 +164,11 @@ def power_facts(plan: Plan) -> dict[str, Any]:
         "notes": [] if plan.energy else [none],
         "idle_w": {"measured": 102.0, "modelled": 6.0, "": None}[plan.energy],
         "idle_mark": plan.energy or None,
+        "idle_after_w": {"measured": 104.0, "modelled": 6.0, "": None}[plan.energy],
+        "observer_w": 1.5 if plan.energy == "measured" else None,
+        "start_temperature_c": 48.0 if plan.energy == "measured" else None,
+        "start_waited_s": 12.0 if plan.energy == "measured" else None,
+        "idle_windows_ns": {"before": [MONOTONIC_START_NS - 5 * NS // 2, MONOTONIC_START_NS - NS // 4]},
     }
 
 
@@ -199,15 +205,9 @@ def server_facts(plan: Plan, windows: Sequence[tuple[int, int]]) -> dict[str, An
 
 def stage_summaries(
     plan: Plan, spec: RunSpec, rows: pa.Table, power: pa.Table, server: ServerSide
-) -> list[dict[str, Any]]:
-    """The stages as the instrument itself sums them up."""
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The stages as the instrument itself sums them up, and what the summary says of the energy of the run."""
     facts = power_facts(plan)
-
-    def ledger(window: Window) -> dict[str, Any]:
-        idle_w = facts["idle_w"]
-        return window_ledger(
-            power, window.start_ns, window.end_ns, description=facts, pue=plan.pue, pue_source="site", idle_w=idle_w
-        )
 
     busy = {level: 0.97 if level in plan.client_limited else 0.2 for level in plan.levels}
     stages = [
@@ -216,18 +216,12 @@ def stage_summaries(
             stage,
             spec,
             client=Client(busy_share=busy[stage.level]),
-            ledger_of=ledger if plan.energy else None,
             server_of=server.of_stage,
         )
         for stage in fixed_stages(spec)
     ]
 
-    def energy_of(start_ns: int, end_ns: int) -> float | None:
-        mean_w = mean_power_w(power, start_ns, end_ns, description=facts)
-        return None if mean_w is None else mean_w * (end_ns - start_ns) / NS
-
-    add_medians(rows, stages, energy_of, facts["idle_w"])
-    return stages
+    return stages, add_energy(stages, rows, power, facts, spec)
 
 
 def progress_series(plan: Plan, fraction: float) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,13 +21,13 @@ from tests.services.site import wait_for
 ROOT = Path(__file__).resolve().parents[1]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = ["web", "bench", "control", "beat", "bench-gpu", "setup"]
+OURS = ["web", "bench", "control", "beat", "bench-gpu", "power-gpu", "setup"]
 
 
 def test_every_part_is_there() -> None:
     assert sorted(SERVICES) == sorted([*OURS, "redis", "postgres"])
     assert SERVICES["bench-gpu"]["profiles"] == ["gpu-host"]
-    assert [name for name, service in SERVICES.items() if "profiles" in service] == ["bench-gpu"]
+    assert [name for name, service in SERVICES.items() if "profiles" in service] == ["bench-gpu", "power-gpu"]
 
 
 def test_only_the_web_port_is_published_and_by_default_to_this_host_alone() -> None:
@@ -84,11 +83,11 @@ def test_each_queue_that_tasks_go_to_has_a_worker(settings: Any) -> None:
     served = {
         command[command.index("-Q") + 1] for name in OURS if "-Q" in (command := SERVICES[name].get("command", []))
     }
-    assert served == queues
+    assert served == queues | {"power.${POWER_HOST:-gpu}"}
     assert SERVICES["bench"]["command"][SERVICES["bench"]["command"].index("-c") + 1] == "1"
 
 
-@pytest.mark.parametrize("name", ["bench", "control", "beat", "bench-gpu"])
+@pytest.mark.parametrize("name", ["bench", "control", "beat", "bench-gpu", "power-gpu"])
 def test_the_celery_commands_are_known_to_celery(name: str) -> None:
     program, *options = SERVICES[name]["command"]
     known = subprocess.run(
@@ -175,16 +174,21 @@ def test_what_the_image_copies_is_not_ignored_and_all_else_is() -> None:
         assert (ROOT / source).exists(), source
 
 
-def test_compose_itself_reads_the_file(tmp_path: Path) -> None:
-    docker = shutil.which("docker")
-    able = docker and subprocess.run([docker, "compose", "version"], capture_output=True, timeout=60).returncode == 0
-    if not able:
-        pytest.skip("the docker compose client is missing")
-    read = subprocess.run(
-        [str(docker), "compose", "-f", str(ROOT / "docker-compose.yml"), "--profile", "gpu-host", "config", "--quiet"],
-        env=os.environ | {"HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert read.returncode == 0, read.stderr
+def against_the_specification(path: Path) -> "subprocess.CompletedProcess[str]":
+    """Checked by the JSON schema of the Compose specification, without network."""
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_file_follows_the_compose_specification() -> None:
+    checked = against_the_specification(ROOT / "docker-compose.yml")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_a_misspelt_key_is_found(tmp_path: Path) -> None:
+    text = (ROOT / "docker-compose.yml").read_text()
+    wrong = tmp_path / "docker-compose.yml"
+    wrong.write_text(text.replace("stop_grace_period", "stop_grace_time"))
+    checked = against_the_specification(wrong)
+    assert checked.returncode == 1
+    assert "stop_grace_time" in checked.stdout

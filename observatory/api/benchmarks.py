@@ -1,5 +1,5 @@
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from ninja import Field, PatchDict, Query, Router, Schema, Status
 
@@ -11,48 +11,51 @@ from observatory.api.shapes import (
     CONFLICT,
     ERRORS,
     NOT_FOUND,
-    Count,
     Input,
     Key,
     Line,
     Listed,
-    NotNegative,
     Page,
     PathKey,
     Positive,
     page_of,
 )
+from observatory.api.spec_schema import FormOf
 from observatory.benchmarks.models import Benchmark
 from observatory.runs import spec
-from runners.spec import SpecError
+from runners.spec import Load, SpecError, Workload
 
 router = Router(tags=["benchmarks"])
 
-Seed = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+WorkloadJSON = Annotated[
+    dict[str, Any], FormOf(Workload), Field(description="What is sent; file names are those of workload files")
+]
+LoadJSON = Annotated[dict[str, Any], FormOf(Load), Field(description="When it is sent")]
+#: Where a complaint of the specification belongs when it is not of the workload or load.
+_FIELDS = {
+    "shard.count": "load_hosts",
+    "power.source": "power_source",
+    "slo.ttft_ms": "slo_ttft_ms",
+    "slo.tpot_ms": "slo_tpot_ms",
+    "slo.e2e_ms": "slo_e2e_ms",
+}
 
 
 class BenchmarkIn(Input):
-    """Each level is a stage; a stage ends after ``requests`` or ``duration_s``, whichever comes first."""
+    """``workload`` and ``load`` have the form of a specification; what is left out is as usual there. Each level is a
+    stage; a stage ends after ``requests`` or ``duration_s``, whichever comes first.
+    """
 
     name: Annotated[Line, Field(min_length=1, max_length=100)]
     deployment_id: Key
-    input_tokens: Count = 128
-    output_tokens: Count = 128
-    seed: Seed = 0
-    arrivals: Literal["closed", "constant", "poisson"] = "closed"
-    levels: Annotated[
-        list[Positive],
-        Field(min_length=1, max_length=100, description="Concurrencies (closed), or requests per second"),
-    ]
-    requests: Count | None = None
-    duration_s: Positive | None = None
-    warmup_s: NotNegative = 0
+    workload: WorkloadJSON = {}
+    load: LoadJSON
     load_hosts: Annotated[int, Field(ge=1, le=256, description="Bench workers that carry the load together")] = 1
     slo_ttft_ms: Positive | None = None
     slo_tpot_ms: Positive | None = None
     slo_e2e_ms: Positive | None = None
     power_source: Annotated[
-        Line, Field(min_length=1, max_length=20, description="auto, none, nvml, rapl, estimate")
+        Line, Field(min_length=1, max_length=20, description="auto, none, nvml, amd, xpu, rapl, hwmon, ipmi, estimate")
     ] = "auto"
 
 
@@ -60,14 +63,8 @@ class BenchmarkOut(Schema):
     id: int
     name: str
     deployment_id: int
-    input_tokens: int
-    output_tokens: int
-    seed: int
-    arrivals: str
-    levels: list[float]
-    requests: int | None
-    duration_s: float | None
-    warmup_s: float
+    workload: WorkloadJSON
+    load: LoadJSON
     load_hosts: int
     slo_ttft_ms: float | None
     slo_tpot_ms: float | None
@@ -95,7 +92,9 @@ def benchmark(request: Request, key: PathKey) -> Any:
     "/{key}", summary="Change a benchmark", response={200: BenchmarkOut, **ERRORS, **NOT_FOUND, **CONFLICT, **BAD_BODY}
 )
 def change_benchmark(request: Request, key: PathKey, payload: PatchDict[BenchmarkIn]) -> Any:
-    """What is left out stays. Runs keep what they were asked at their time."""
+    """What is left out stays; a workload or load that is sent replaces the whole one. Runs keep what they were asked at
+    their time.
+    """
     return store(get(Benchmark.objects.all(), key), payload, _save)
 
 
@@ -108,15 +107,17 @@ def delete_benchmark(request: Request, key: PathKey) -> Any:
 def _save(item: Benchmark) -> None:
     """Only what a run could be made of is kept."""
     try:
-        spec.build(item)
+        asked = spec.build(item).to_json()
     except SpecError as error:
         raise refused([_fault_of(error)]) from None
+    item.workload, item.load = asked["workload"], asked["load"]
     item.save()
 
 
 def _fault_of(error: SpecError) -> Fault:
-    """The specification names its own path, such as load.levels; the last part is our field's name."""
+    """The specification names its own path, such as load.levels; so does the API."""
     path, separator, problem = str(error).partition(": ")
     if not separator:
         return Fault(field="", problem=path)
-    return Fault(field="load_hosts" if path == "shard.count" else path.rsplit(".", 1)[-1], problem=problem)
+    path = path.removeprefix("spec.")
+    return Fault(field=_FIELDS.get(path, path), problem=problem)

@@ -18,6 +18,7 @@ from observatory.api.shapes import (
     NotNegative,
     Page,
     PathKey,
+    Positive,
     page_of,
 )
 from observatory.catalog.models import Deployment
@@ -43,6 +44,11 @@ class DeploymentIn(Input):
     usd_per_hour: Annotated[NotNegative | None, Field(description="Of the whole deployment; at most 4 decimals")] = None
     price_source: Annotated[Line, Field(max_length=200)] = ""
     site_id: Key | None = None
+    power_hosts: Annotated[
+        Line, Field(max_length=300, description="Machines whose power workers sample it, separated by commas")
+    ] = ""
+    gpu_shared: Annotated[bool, Field(description="Others are served on the same GPUs")] = False
+    queries_per_hour: Annotated[Positive | None, Field(description="Traffic, for energy with idle time between")] = None
 
 
 class DeploymentOut(Schema):
@@ -63,6 +69,9 @@ class DeploymentOut(Schema):
     usd_per_hour: float | None
     price_source: str
     site_id: int | None
+    power_hosts: str
+    gpu_shared: bool
+    queries_per_hour: float | None
 
 
 @router.get("", summary="All deployments", response={200: Listed[DeploymentOut], **ERRORS})

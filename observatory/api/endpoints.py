@@ -2,6 +2,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Field, PatchDict, Query, Router, Schema, Status
+from pydantic import StringConstraints
 
 from observatory.api.auth import Request, require_staff
 from observatory.api.records import exact, get, remove, store
@@ -19,7 +20,7 @@ from observatory.api.shapes import (
     PathKey,
     page_of,
 )
-from observatory.catalog.models import Endpoint
+from observatory.catalog.models import MAX_PEM, Endpoint
 from runners.spec import Dialect
 
 router = Router(tags=["endpoints"])
@@ -27,15 +28,37 @@ router = Router(tags=["endpoints"])
 RATES = ("input_usd_per_mtok", "output_usd_per_mtok")
 
 
+Pem = Annotated[str, StringConstraints(max_length=MAX_PEM, pattern=r"^[^\x00]*$")]
 Rate = Annotated[NotNegative | None, Field(le=1e6, description="Instead of a list price; at most 9 decimals")]
 
 
 class EndpointIn(Input):
     name: Annotated[Line, Field(min_length=1, max_length=100)]
-    url: Annotated[Line, Field(description="Base address, such as http://gpu-1:8000")]
-    model: Annotated[Line, Field(min_length=1, max_length=200, description="Model name as the server expects it")]
+    url: Annotated[
+        Line, Field(description="Base address, such as http://gpu-1:8000; empty where there is a recipe")
+    ] = ""
+    model: Annotated[
+        Line, Field(max_length=200, description="Model name as the server expects it; empty: as the recipe says")
+    ] = ""
+    recipe: Annotated[
+        dict[str, Any],
+        Field(
+            description="How a worker starts the engine for each run (docs/engines.md); empty: a server that others run"
+        ),
+    ] = {}
     dialect: Annotated[Dialect, Field(strict=False)] = Dialect.OPENAI_CHAT
     api_key: Annotated[Line, Field(description="Write-only; only its last four characters are ever shown")] = ""
+    api_key_header: Annotated[
+        Line, Field(max_length=200, description='Such as x-api-key, or "Authorization: Token"; empty: by the dialect')
+    ] = ""
+    extra_headers: Annotated[dict[Line, Line], Field(description="Sent with every request; no secrets")] = {}
+    extra_body: Annotated[dict[str, Any], Field(description="Fields of every body; they are stored and shown")] = {}
+    ca_pem: Annotated[Pem, Field(description="Authorities to trust instead of the system's, PEM")] = ""
+    client_pem: Annotated[
+        Pem, Field(description="Write-only: a client certificate with its key behind it, unencrypted, PEM")
+    ] = ""
+    proxy: Annotated[Line, Field(description="Such as http://proxy:3128; tunnels with CONNECT")] = ""
+    metrics_url: Annotated[Line, Field(description="The server's metrics page; empty: /metrics of the address")] = ""
     billing: Annotated[
         Literal["machine", "tokens", "free"], Field(description="How it is paid: by the hour, by the token, not at all")
     ] = "machine"
@@ -51,7 +74,15 @@ class EndpointOut(Schema):
     url: str
     model: str
     dialect: str
+    recipe: dict[str, Any]
     api_key_hint: str
+    api_key_header: str
+    extra_headers: dict[str, str]
+    extra_body: dict[str, Any]
+    ca_pem: str
+    client_hint: str
+    proxy: str
+    metrics_url: str
     billing: str
     price_provider: str
     price_model: str
@@ -85,8 +116,8 @@ def endpoint(request: Request, key: PathKey) -> Any:
     response={200: EndpointOut, **ERRORS, **STAFF, **NOT_FOUND, **CONFLICT, **BAD_BODY},
 )
 def change_endpoint(request: Request, key: PathKey, payload: PatchDict[EndpointIn]) -> Any:
-    """Staff only. What is left out stays; an empty api_key removes the key. A url on another scheme, host or port
-    needs an api_key beside it where one is stored.
+    """Staff only. What is left out stays; an empty api_key or client_pem removes it. A url on another scheme, host or
+    port, another proxy or ca_pem needs an api_key beside it where one is stored.
     """
     require_staff(request)
     found = get(Endpoint.objects.all(), key)

@@ -25,13 +25,17 @@ def get(found: QuerySet[M], pk: int) -> M:
 def store(item: M, values: Mapping[str, Any], save: Callable[[M], None] = Model.save) -> M:
     """``item`` with the values, checked by the model's own rules and saved. Problem 422; 409 when a name is taken."""
     for name, value in values.items():
+        if value is None and not getattr(item._meta.get_field(name), "null", True):
+            raise refused([Fault(field=name, problem="It cannot be null; leave it out to keep what is there.")])
         setattr(item, name, value)
     try:
         item.full_clean()
         with transaction.atomic():
             save(item)
     except ValidationError as error:
-        raise _problem(error) from None
+        raise problem_of(error) from None
+    except RecursionError:
+        raise refused([Fault(field="", problem="It is nested too deeply.")]) from None
     except IntegrityError:
         raise _taken([]) from None
     return item
@@ -51,7 +55,8 @@ def remove(item: Model) -> None:
         ) from None
 
 
-def _problem(error: ValidationError) -> Problem:
+def problem_of(error: ValidationError) -> Problem:
+    """422 with the fields, or 409 when a name is taken."""
     faults = [
         Fault(field="" if name == NON_FIELD_ERRORS else name, problem=" ".join(item.messages))
         for name, items in error.error_dict.items()

@@ -12,8 +12,7 @@ from observatory.api.records import get
 from observatory.api.runs import RunFilter, visible_runs
 from observatory.api.shapes import ERRORS, NOT_FOUND, PathKey
 from observatory.compare.comparison import MAX_STAGES, MIN_STAGES, Comparison, compare, to_json
-from observatory.compare.sources import read_rows, stage_result
-from observatory.compare.stages import StageResult
+from observatory.compare.sources import read_rows, stage_result, with_quality
 from observatory.reports import comparisons, results
 from observatory.reports.sheets import response
 from observatory.runs.models import Stage
@@ -76,10 +75,12 @@ def comparison_sheet(request: Request, choice: Query[Choice]) -> HttpResponseBas
 def _compared(choice: Choice) -> Comparison:
     if len(set(choice.stage)) < len(choice.stage):
         raise refused([Fault(field="stage", problem="Name each stage once.")])
-    return compare([_stage(key) for key in choice.stage])
+    found = [_stage(key) for key in choice.stage]
+    results = [stage_result(stage, label, read_rows(stage.run.requests_file)) for stage, label in found]
+    return compare(with_quality(results, [stage.run for stage, _ in found]))
 
 
-def _stage(key: str) -> StageResult:
+def _stage(key: str) -> tuple[Stage, str]:
     run, index = (int(part) for part in key.split("."))
     found = Stage.objects.select_related("run").filter(run=run, index=index).first()
     if found is None:
@@ -89,4 +90,4 @@ def _stage(key: str) -> StageResult:
             f"Run {run} has no stage {index}.",
             "Take run and stage from the list of runs; stages count from 0.",
         )
-    return stage_result(found, f"run {run}.{index}", read_rows(found.run.requests_file))
+    return found, f"run {run}.{index}"

@@ -4,7 +4,21 @@ from ninja import NinjaAPI
 from ninja.renderers import JSONRenderer
 from ninja.throttling import AuthRateThrottle
 
-from observatory.api import benchmarks, calculators, deployments, endpoints, errors, facts, results, runs, schedules
+from observatory.api import (
+    benchmarks,
+    calculators,
+    deployments,
+    endpoints,
+    errors,
+    facts,
+    pricings,
+    quality,
+    results,
+    runs,
+    schedules,
+    studies,
+    workload_files,
+)
 from observatory.api.auth import BearerToken
 from observatory.api.parameters import known_only
 
@@ -37,6 +51,11 @@ api.add_router("/deployments", deployments.router)
 api.add_router("/accelerators", facts.accelerators_router)
 api.add_router("/sites", facts.sites_router)
 api.add_router("/benchmarks", benchmarks.router)
+api.add_router("/workload-files", workload_files.router)
 api.add_router("/runs", runs.router)
+api.add_router("/runs", pricings.router)
 api.add_router("/schedules", schedules.router)
+api.add_router("/studies", studies.router)
+api.add_router("/trials", studies.trials_router)
+api.add_router("/quality", quality.router)
 api.add_router("/calc", calculators.router)

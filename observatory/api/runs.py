@@ -1,11 +1,13 @@
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any
 
 from django.db.models import QuerySet
 from django.http import FileResponse
-from ninja import Field, FilterLookup, FilterSchema, Query, Router, Schema, Status
+from ninja import Field, File, FilterLookup, FilterSchema, Form, Query, Router, Schema, Status
+from ninja.files import UploadedFile
 
-from observatory.api.auth import Request
+from observatory.api.auth import Request, require_staff
 from observatory.api.errors import Fault, Problem, refused
 from observatory.api.records import get
 from observatory.api.shapes import (
@@ -13,6 +15,7 @@ from observatory.api.shapes import (
     CONFLICT,
     ERRORS,
     NOT_FOUND,
+    STAFF,
     Count,
     Input,
     Instant,
@@ -25,14 +28,15 @@ from observatory.api.shapes import (
 )
 from observatory.benchmarks.models import Benchmark
 from observatory.reports import raw
-from observatory.runs import dispatch, money, states
+from observatory.runs import afterwards, dispatch, money, states
 from observatory.runs.models import Measurement, Run
+from runners.meters import Prometheus
 from runners.metrics import BY_KEY
 from runners.spec import SpecError
 
 router = Router(tags=["runs"])
 
-_WAITS = "Queued, but the broker cannot be reached. Start it, or check REDIS_URL: then the run starts by itself."
+WAITS = "Queued, but the broker cannot be reached. Start it, or check REDIS_URL: then the run starts by itself."
 
 
 class RunIn(Input):
@@ -44,8 +48,9 @@ class RunIn(Input):
 
 class RunOut(Schema):
     id: int
-    benchmark_id: int
-    benchmark: Annotated[str, Field(alias="benchmark.name")]
+    kind: Run.Kind
+    benchmark_id: int | None
+    benchmark: Annotated[str, Field(alias="asks", description="Or the task set of an evaluation")]
     deployment_id: int
     deployment: Annotated[str, Field(alias="deployment.name")]
     endpoint_id: int
@@ -120,6 +125,7 @@ class RunFilter(FilterSchema):
     status: Run.Status | None = None
     trigger: Run.Trigger | None = None
     valid: bool | None = None
+    kind: Run.Kind | None = None
     benchmark_id: Key | None = None
     deployment_id: Key | None = None
     endpoint_id: Key | None = None
@@ -162,7 +168,7 @@ def start_run(request: Request, payload: RunIn) -> Any:
         raise refused([Fault(field="benchmark_id", problem=str(error))]) from None
     woken = dispatch.publish(run)
     started = StartedOut.from_orm(run)
-    return Status(201, started.model_copy(update={"notice": "" if woken else _WAITS}))
+    return Status(201, started.model_copy(update={"notice": "" if woken else WAITS}))
 
 
 @router.get(
@@ -199,19 +205,19 @@ def measurements(request: Request, key: PathKey, filters: Query[MeasurementFilte
 @router.get("/{key}/requests", summary="Raw rows of the requests", response={200: RowsOut, **ERRORS, **NOT_FOUND})
 def request_rows(request: Request, key: PathKey, page: Query[Page]) -> Any:
     """A row per planned request."""
-    return _rows(get(visible_runs(), key), "requests_file", page)
+    return rows_of(get(visible_runs(), key), "requests_file", page)
 
 
 @router.get("/{key}/power", summary="Raw samples of power", response={200: RowsOut, **ERRORS, **NOT_FOUND})
 def power_rows(request: Request, key: PathKey, page: Query[Page]) -> Any:
     """A row per device and power sample."""
-    return _rows(get(visible_runs(), key), "power_file", page)
+    return rows_of(get(visible_runs(), key), "power_file", page)
 
 
-@router.get("/{key}/server", response={200: RowsOut, **ERRORS, **NOT_FOUND})
+@router.get("/{key}/server", summary="Raw readings of the server", response={200: RowsOut, **ERRORS, **NOT_FOUND})
 def server_rows(request: Request, key: PathKey, page: Query[Page]) -> Any:
     """A row per series and reading of the server's own metrics page."""
-    return _rows(get(visible_runs(), key), "server_file", page)
+    return rows_of(get(visible_runs(), key), "server_file", page)
 
 
 _PARQUET: dict[str, Any] = {
@@ -230,6 +236,52 @@ def request_file(request: Request, key: PathKey) -> Any:
     return _file(get(visible_runs(), key), "requests_file", "requests")
 
 
+class PrometheusIn(Input):
+    """Each series of ``query`` (PromQL, watts) is a device."""
+
+    url: Annotated[Line, Field(max_length=500)]
+    query: Annotated[Line, Field(max_length=2000)]
+    step_s: Annotated[float, Field(gt=0, le=3600)] = 1.0
+
+
+@router.post(
+    "/{key}/power/prometheus",
+    summary="Give an ended run the power that Prometheus kept",
+    response={200: RunDetailOut, **ERRORS, **STAFF, **NOT_FOUND, **BAD_BODY},
+)
+def add_prometheus(request: Request, key: PathKey, payload: PrometheusIn) -> Any:
+    """Staff only. Its energy is counted anew; nothing else of the run changes."""
+    require_staff(request)
+    run = get(visible_runs(), key)
+    return _added(lambda: afterwards.add(run, Prometheus(**payload.model_dump())), run, "query")
+
+
+class LogIn(Input):
+    zone: Annotated[Line, Field(max_length=60)] = "UTC"
+
+
+@router.post(
+    "/{key}/power/log",
+    summary="Give an ended run the power that nvidia-smi logged",
+    response={200: RunDetailOut, **ERRORS, **STAFF, **NOT_FOUND, **BAD_BODY},
+)
+def add_log(request: Request, key: PathKey, log: File[UploadedFile], about: Form[LogIn]) -> Any:
+    """Staff only. The CSV of ``nvidia-smi --query-gpu=timestamp,uuid,name,power.draw --format=csv -lms 100``, its times
+    local to ``zone``.
+    """
+    require_staff(request)
+    run = get(visible_runs(), key)
+    return _added(lambda: afterwards.add_log(run, log.chunks(), about.zone), run, "log")
+
+
+def _added(add: Callable[[], None], run: Run, field: str) -> Run:
+    try:
+        add()
+    except afterwards.NoPower as error:
+        raise refused([Fault(field=error.field or field, problem=str(error))]) from None
+    return get(visible_runs().prefetch_related("stages"), run.pk)
+
+
 @router.get(
     "/{key}/power.parquet",
     summary="power.parquet as it was stored",
@@ -241,13 +293,18 @@ def power_file(request: Request, key: PathKey) -> Any:
     return _file(get(visible_runs(), key), "power_file", "power")
 
 
-@router.get("/{key}/server.parquet", response={**ERRORS, **NOT_FOUND}, openapi_extra=_PARQUET)
+@router.get(
+    "/{key}/server.parquet",
+    summary="server.parquet as it was stored",
+    response={**ERRORS, **NOT_FOUND},
+    openapi_extra=_PARQUET,
+)
 def server_file(request: Request, key: PathKey) -> Any:
     """The stored file as it is."""
     return _file(get(visible_runs(), key), "server_file", "server")
 
 
-def _rows(run: Run, name: str, page: Page) -> Any:
+def rows_of(run: Run, name: str, page: Page) -> Any:
     try:
         items, count = raw.part(getattr(run, name), page.offset, page.limit)
     except raw.NoRows:

@@ -26,7 +26,10 @@ router = Router(tags=["schedules"])
 
 
 class ScheduleIn(Input):
-    benchmark_id: Key
+    """Of a benchmark or of a study: one of the two."""
+
+    benchmark_id: Key | None = None
+    study_id: Key | None = None
     cron: Annotated[Line, Field(min_length=1, max_length=100, description="Five fields, such as 30 3 * * 1-5")]
     time_zone: Annotated[Line, Field(min_length=1, max_length=60, description="Such as Europe/Berlin")] = "UTC"
     enabled: bool = True
@@ -37,11 +40,13 @@ class OccurrenceOut(Schema):
     outcome: str
     reason: str
     run_id: int | None
+    trial_id: int | None
 
 
 class ScheduleOut(Schema):
     id: int
-    benchmark_id: int
+    benchmark_id: int | None
+    study_id: int | None
     cron: str
     time_zone: str
     enabled: bool
@@ -74,7 +79,7 @@ def change_schedule(request: Request, key: PathKey, payload: PatchDict[ScheduleI
 
 @router.delete("/{key}", summary="Delete a schedule", response={204: None, **ERRORS, **NOT_FOUND, **CONFLICT})
 def delete_schedule(request: Request, key: PathKey) -> Any:
-    """Runs that it started stay."""
+    """What it started stays."""
     remove(get(Schedule.objects.all(), key))
     return Status(204, None)
 

@@ -20,6 +20,19 @@ def visible_ascii(key: str) -> None:
         )
 
 
+def storable(value: Any) -> None:
+    """Raises ValidationError for JSON that not every database takes."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            storable(name)
+            storable(item)
+    elif isinstance(value, list):
+        for item in value:
+            storable(item)
+    elif isinstance(value, str) and ("\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value)):
+        raise ValidationError("It holds a character that no text can have, such as NUL.")
+
+
 @lru_cache
 def _cipher(keys: tuple[str, ...]) -> MultiFernet:
     return MultiFernet([Fernet(key) for key in keys])

@@ -1,16 +1,21 @@
 from datetime import UTC, date, datetime
+from typing import Any
 
+from cryptography.x509 import load_pem_x509_certificates
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.urls import reverse
 
-from observatory.catalog.fields import EncryptedTextField, EndpointURLField, visible_ascii
+from observatory.catalog import recipes, wire
+from observatory.catalog.fields import EncryptedTextField, EndpointURLField, storable, visible_ascii
 from runners.address import AddressError, parse_endpoint
-from runners.spec import Dialect
+from runners.powers import HOST_NAME
+from runners.spec import Dialect, SpecError
 
 NOT_NEGATIVE = (MinValueValidator(0),)
+MAX_PEM = 100_000
 
 
 def today() -> date:
@@ -108,7 +113,7 @@ class SiteQuerySet(models.QuerySet["Site"]):
         """With the factors that hold on that day beside the fields of the site."""
         rows = SiteFactors.objects.filter(site=models.OuterRef("pk"), effective_from__lte=day)
         latest = rows.order_by("-effective_from")
-        names = (*FACTORS, "effective_from", "note", "source")
+        names = (*FACTORS, "pue_low", "pue_high", "effective_from", "note", "source")
         return self.annotate(**{name: models.Subquery(latest.values(name)[:1]) for name in names})
 
 
@@ -145,6 +150,10 @@ class SiteFactors(models.Model):
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="factors")
     effective_from = models.DateField()
     pue = models.FloatField(null=True, blank=True, validators=(MinValueValidator(1), MaxValueValidator(5)))
+    pue_low = models.FloatField(
+        null=True, blank=True, validators=(MinValueValidator(1), MaxValueValidator(5)), help_text="Where it is a range"
+    )
+    pue_high = models.FloatField(null=True, blank=True, validators=(MinValueValidator(1), MaxValueValidator(5)))
     wue_l_per_kwh = models.FloatField(null=True, blank=True, validators=NOT_NEGATIVE)
     electricity_usd_per_kwh = models.FloatField(null=True, blank=True, validators=NOT_NEGATIVE)
     grid_g_per_kwh = models.FloatField(
@@ -168,6 +177,11 @@ class SiteFactors(models.Model):
     def __str__(self) -> str:
         return f"{self.site} from {self.effective_from}"
 
+    def clean(self) -> None:
+        ends = (self.pue_low, self.pue_high)
+        if ends != (None, None) and not 1 <= (self.pue_low or 0) <= (self.pue or 0) <= (self.pue_high or 0):
+            raise ValidationError({"pue_low": "Give both ends of the range, with the PUE between them, or neither."})
+
 
 class Billing(models.TextChoices):
     """How an endpoint is paid for."""
@@ -178,9 +192,12 @@ class Billing(models.TextChoices):
 
 
 class Endpoint(models.Model):
-    """A serving address. The key is encrypted at rest, never shown again, and stays with the host that it was entered
-    for.
+    """A serving address. Its secrets, the key and the client certificate with its key, are encrypted at rest and never
+    shown again. The key stays with the host, proxy and authority that it was entered for.
     """
+
+    #: In place of an address where a worker starts the engine for each run; the name can never be another's.
+    STARTED_URL = "http://started-by-the-worker.invalid"
 
     #: Whoever changes an endpoint says so when the key was entered with the change; else it is the stored one.
     key_entered = False
@@ -194,6 +211,19 @@ class Endpoint(models.Model):
     )
     model = models.CharField(max_length=200, help_text="Model name as the server expects it")
     api_key = EncryptedTextField(blank=True, default="", validators=(visible_ascii,))
+    api_key_header = models.CharField(
+        max_length=200,
+        blank=True,
+        help_text='Such as x-api-key, or "Authorization: Token"; empty: as the dialect wants',
+    )
+    extra_headers = models.JSONField(default=dict, blank=True, validators=(storable,))
+    extra_body = models.JSONField(default=dict, blank=True, validators=(storable,))
+    ca_pem = models.TextField(blank=True, max_length=MAX_PEM, help_text="Authorities to trust instead of the system's")
+    client_pem = EncryptedTextField(blank=True, default="", max_length=MAX_PEM)
+    proxy = models.CharField(max_length=500, blank=True, help_text="Such as http://proxy:3128; tunnels with CONNECT")
+    metrics_url = models.CharField(
+        max_length=500, blank=True, help_text="The server's metrics page; empty: /metrics of this address"
+    )
     billing = models.CharField(max_length=20, choices=Billing, default=Billing.MACHINE)
     price_provider = models.CharField(
         max_length=60, blank=True, help_text="For the list price, such as openai; empty: found by the address"
@@ -206,6 +236,11 @@ class Endpoint(models.Model):
     )
     output_usd_per_mtok = models.DecimalField(
         max_digits=18, decimal_places=9, null=True, blank=True, validators=NOT_NEGATIVE
+    )
+    recipe = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="How a worker starts the engine for each run; empty: a server that others run",
     )
     probe = models.JSONField(null=True, blank=True, editable=False)
     probed_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -221,19 +256,53 @@ class Endpoint(models.Model):
     def get_absolute_url(self) -> str:
         return reverse("endpoint", args=[self.pk])
 
+    def clean_fields(self, exclude: Any = None) -> None:
+        """Where the observatory starts the engine, its recipe says the address and, if need be, the model."""
+        try:
+            recipe = recipes.read(self.recipe) if self.recipe else None
+        except SpecError as error:
+            raise ValidationError({"recipe": str(error)}) from None
+        if recipe:
+            if self.url not in ("", self.STARTED_URL):
+                raise ValidationError({"url": "Leave it empty: a worker starts the engine, on a port that is free."})
+            self.recipe, self.url = recipe.to_json(), self.STARTED_URL
+            self.model = self.model or recipe.served_name
+        super().clean_fields(exclude=exclude)
+
     def clean(self) -> None:
-        """A stored key does not follow the address to another scheme, host or port."""
+        """A stored key does not follow the address to another scheme, host or port, nor to who could read it on the
+        way: another proxy or authority.
+        """
+        if _origin(self.url) is None or self.dialect not in set(Dialect):
+            return
+        wire.check(self)
         stored = Endpoint.objects.filter(pk=self.pk).first() if self.pk else None
         if stored is None or not self.api_key or self.key_entered or self.api_key != stored.api_key:
             return
         if _origin(stored.url) != _origin(self.url):
             words = "The stored key is for the address before. Enter the key for the new one, or remove the stored key."
             raise ValidationError({"api_key": words})
+        if (stored.proxy, stored.ca_pem) != (self.proxy, self.ca_pem):
+            words = (
+                "The stored key is for the proxy and authority before. Enter the key again, or remove the stored key."
+            )
+            raise ValidationError({"api_key": words})
 
     @property
     def api_key_hint(self) -> str:
         """The last four characters of the key, for recognising it; empty without one."""
         return f"…{self.api_key[-4:]}" if len(self.api_key) >= 12 else ("…" if self.api_key else "")
+
+    @property
+    def client_hint(self) -> str:
+        """Whose the client certificate is and how long it is good; empty without one."""
+        if not self.client_pem:
+            return ""
+        try:
+            first = load_pem_x509_certificates(self.client_pem.encode())[0]
+        except ValueError:
+            return "…"
+        return f"{first.subject.rfc4514_string()}, until {first.not_valid_after_utc:%Y-%m-%d}"
 
 
 def _origin(url: str) -> tuple[str, str, int] | None:
@@ -242,6 +311,15 @@ def _origin(url: str) -> tuple[str, str, int] | None:
     except AddressError:
         return None
     return address.scheme, address.host, address.port
+
+
+def host_names(text: str) -> None:
+    """Refuses what cannot be a part of a queue's name."""
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        if not HOST_NAME.fullmatch(name):
+            raise ValidationError(
+                f"{name[:63]} is not a name of letters, digits, dots, hyphens and underscores, such as gpu-1"
+            )
 
 
 class Deployment(models.Model):
@@ -275,6 +353,25 @@ class Deployment(models.Model):
     )
     price_source = models.CharField(max_length=200, blank=True)
     site = models.ForeignKey(Site, null=True, blank=True, on_delete=models.PROTECT)
+    power_hosts = models.CharField(
+        max_length=300,
+        blank=True,
+        validators=(host_names,),
+        help_text="Names of the machines that serve, separated by commas; on each a worker with -Q power.NAME samples. "
+        "Empty: the server is on the load host, or its energy is not measured.",
+    )
+    gpu_shared = models.BooleanField(
+        default=False,
+        verbose_name="GPU shared",
+        help_text="Other models or services run on the same GPUs: what they take is in its energy, and it is compared "
+        "with that of shared GPUs only.",
+    )
+    queries_per_hour = models.FloatField(
+        null=True,
+        blank=True,
+        validators=(MinValueValidator(0.001),),
+        help_text="Traffic that it gets, for its energy with the idle time between. Empty when unknown.",
+    )
 
     class Meta:
         ordering = ("name",)
@@ -284,6 +381,11 @@ class Deployment(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("deployment", args=[self.pk])
+
+    @property
+    def power_host_names(self) -> list[str]:
+        """In the order given, each once."""
+        return list(dict.fromkeys(filter(None, (name.strip() for name in self.power_hosts.split(",")))))
 
     @property
     def hardware(self) -> str:

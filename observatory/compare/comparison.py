@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 from observatory.compare.intervals import number_difference, percentile_difference
-from observatory.compare.refusals import Refusals, refusal_of, refusals
+from observatory.compare.quality import accuracy_difference
+from observatory.compare.refusals import ENERGY_METRICS, QUALITY_METRICS, Refusals, refusal_of, refusals
 from observatory.compare.setups import SetupDifference, setup_differences
 from observatory.compare.stages import Number, StageResult
 from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Better, Metric, Shape, significant
@@ -33,6 +34,7 @@ COMPARED: tuple[tuple[str, str], ...] = (
     ("usd_per_mtok_output", "mean"),
     ("usd_per_mtok_total", "mean"),
     ("usd_per_query", "mean"),
+    ("accuracy", "mean"),
 )
 
 
@@ -142,6 +144,8 @@ def _missing(stage: StageResult, metric: Metric, statistic: str) -> str:
         return (
             f"{stage.label} has too few samples for a {statistic} (n = {whole.n}, {PERCENTILE_MIN_N[statistic]} needed)"
         )
+    if metric.key in ENERGY_METRICS and stage.energy_reason:
+        return f"{stage.label} has no energy: {stage.energy_reason}"
     return f"{stage.label} has no {metric.label.lower() if metric.label[1:2].islower() else metric.label}"
 
 
@@ -149,6 +153,8 @@ def _interval(
     metric: Metric, statistic: str, base: StageResult, other: StageResult
 ) -> tuple[tuple[float, float] | None, str]:
     """The interval of the difference, and why it decides nothing (empty when it may decide)."""
+    if metric.key in QUALITY_METRICS and (paired := accuracy_difference(base, other)):
+        return paired, ""
     if metric.shape is Shape.RATE:
         interval = number_difference(base.numbers[metric.key, statistic], other.numbers[metric.key, statistic])
         return interval, "" if interval else "one of the two has no interval, so chance cannot be told from change"
@@ -186,6 +192,8 @@ def _notes(stages: Sequence[StageResult], rows: Sequence[Row]) -> tuple[str, ...
         notes.append(f"The loads differ: {', '.join(stage.load for stage in stages)}.")
     if len({stage.setup.get("model") for stage in stages}) > 1:
         notes.append("The models differ: a token need not hold the same amount of text in both.")
+    if sets := {stage.task_set for stage in stages if stage.task_set}:
+        notes.append(f"Accuracy is that of the deployments on the task set {', '.join(sorted(sets))}, asked by itself.")
     if any(stage.energy_short for stage in stages):
         notes.append("A window under 30 s makes its energy a hint, not a measurement.")
     return tuple(notes)

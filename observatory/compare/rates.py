@@ -9,12 +9,12 @@ import numpy as np
 from observatory.compare.stages import FloatArray, Number
 from runners.load.rows import Ints, StageRows
 from runners.load.summary import meets_slo
+from runners.quality.statistics import wilson
 
 BATCHES = 20
 #: Fewer requests than this in the window say too little about its batches.
 MIN_REQUESTS = 40
 _T_975_19 = 2.093  # Student's t, 19 degrees of freedom, 95 % two-sided
-_Z_975 = 1.96
 
 Numbers = dict[tuple[str, str], Number]
 
@@ -35,10 +35,8 @@ def batch_interval(stamps_ns: Ints, weights: FloatArray, start_ns: int, end_ns: 
 
 def share_interval(percent: float, n: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a share, all in percent."""
-    p, z2 = percent / 100, _Z_975**2
-    middle = (p + z2 / (2 * n)) / (1 + z2 / n)
-    half = _Z_975 * np.sqrt(p * (1 - p) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-    return float(100 * max(0.0, middle - half)), float(100 * min(1.0, middle + half))
+    low, high = wilson(round(percent / 100 * n), n)
+    return 100 * low, 100 * high
 
 
 def with_intervals(

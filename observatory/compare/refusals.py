@@ -12,6 +12,8 @@ ENERGY_METRICS = frozenset(
 )
 COST_METRICS = frozenset({"usd_per_mtok_output", "usd_per_mtok_total", "usd_per_query"})
 SLO_METRICS = frozenset({"goodput_per_s", "goodput_share"})
+#: Of an evaluation beside the run: whatever load was sent, it stands.
+QUALITY_METRICS = frozenset({"accuracy"})
 
 
 class Part(StrEnum):
@@ -28,10 +30,13 @@ _METRICS = {Part.ENERGY: ENERGY_METRICS, Part.COST: COST_METRICS, Part.GOODPUT: 
 Refusals = dict[Part, str]
 
 
-def refusals(base: StageResult, other: StageResult) -> Refusals:
-    """Reasons by what they cover; empty when everything may be compared."""
+def refusals(base: StageResult, other: StageResult, *, other_work: bool = False) -> Refusals:
+    """Reasons by what they cover; empty when everything may be compared. ``other_work``: the two were given different
+    work on purpose.
+    """
+    lengths = "" if other_work else _lengths(base, other)
     found = {
-        Part.ALL: _unusable(base) or _unusable(other) or _definitions(base, other) or _lengths(base, other),
+        Part.ALL: _unusable(base) or _unusable(other) or _definitions(base, other) or lengths,
         Part.ENERGY: _energy(base, other),
         Part.COST: _cost(base, other),
         Part.GOODPUT: _slo(base, other),
@@ -41,6 +46,8 @@ def refusals(base: StageResult, other: StageResult) -> Refusals:
 
 def refusal_of(metric: str, found: Refusals) -> str:
     """The reason why this metric is not compared, or nothing."""
+    if metric in QUALITY_METRICS:
+        return ""
     if Part.ALL in found:
         return found[Part.ALL]
     return next((reason for part, reason in found.items() if metric in _METRICS[part]), "")
@@ -98,7 +105,13 @@ def _energy(base: StageResult, other: StageResult) -> str:
     if base.energy_boundary != other.energy_boundary:
         return (
             f"Different energy boundaries: {base.label} counts {base.energy_boundary}, {other.label} "
-            f"{other.energy_boundary}. Measure both with the same power source."
+            f"{other.energy_boundary}. Measure both with the same power source{_narrow(base, other)}."
+        )
+    if base.energy_shared != other.energy_shared:
+        shared = base if base.energy_shared else other
+        return (
+            f"Different energy boundaries: the energy of {shared.label} is that of a whole board that serves others "
+            "too. Measure it with the board to itself."
         )
     if base.energy_mark != other.energy_mark:
         return (
@@ -106,6 +119,12 @@ def _energy(base: StageResult, other: StageResult) -> str:
             "Measure both with the same power source."
         )
     return ""
+
+
+def _narrow(base: StageResult, other: StageResult) -> str:
+    """Where both hold accelerators, those have a figure each."""
+    both = all("accelerator" in (stage.energy_boundary or "").split("+") for stage in (base, other))
+    return ", or read the narrow figures on the two Energy tabs, which hold accelerators alone" if both else ""
 
 
 def _cost(base: StageResult, other: StageResult) -> str:

@@ -26,7 +26,9 @@ class Number:
 @dataclass(frozen=True)
 class StageResult:
     """``input_tokens`` and ``output_tokens`` are what was asked for, ``work`` is the kind of workload. ``numbers`` are
-    keyed by (metric, statistic); ``samples`` hold a value per good request, in its unit.
+    keyed by (metric, statistic); ``samples`` hold a value per good request, in its unit, and of "accuracy" one per task
+    of ``task_set``: 1 right, 0 wrong, NaN unanswered. ``energy_shared``: its board serves others too;
+    ``energy_reason``: why it has no energy, where that is known.
     """
 
     label: str
@@ -45,10 +47,13 @@ class StageResult:
     energy_boundary: str | None = None
     energy_mark: str | None = None
     energy_short: bool = False
+    energy_shared: bool = False
+    energy_reason: str = ""
     price_basis: str | None = None
     numbers: Mapping[tuple[str, str], Number] = field(default_factory=dict)
     samples: Mapping[str, FloatArray] = field(default_factory=dict)
     setup: Mapping[str, Any] = field(default_factory=dict)
+    task_set: str = ""
 
     @property
     def load(self) -> str:

@@ -12,7 +12,7 @@ from django.core.management import call_command
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
-from runners.demo_engine import MODEL_NAME
+from runners.engines.packaged import MODEL_NAME
 
 NAME = "demo"
 ADMIN = "admin"
@@ -75,11 +75,8 @@ def benchmark(engine_url: str, user: User) -> Benchmark:
         name=NAME,
         defaults={
             "deployment": deployment,
-            "input_tokens": 32,
-            "output_tokens": 24,
-            "levels": [1, 2, 4, 8],
-            "duration_s": 15,
-            "warmup_s": 2,
+            "workload": {"input_tokens": 32, "output_tokens": 24},
+            "load": {"levels": [1, 2, 4, 8], "duration_s": 15, "warmup_s": 2},
             "created_by": user,
         },
     )

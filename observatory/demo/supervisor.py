@@ -21,7 +21,9 @@ from pathlib import Path
 from types import FrameType
 
 from django.conf import settings
+from kombu.exceptions import OperationalError
 
+from observatory.celery import app
 from observatory.runs.processes import kill_group, spawn
 
 _START_S = 90.0
@@ -84,11 +86,9 @@ class Supervisor:
 
     def start(self) -> None:
         """Starts every part and returns when all can be used. Raises SupervisorError."""
-        if _embedded_broker():
-            self.run(_broker())
-            self._wait(settings.BROKER_SOCKET.exists, "valkey")
+        self._start_broker()
         port = str(self._engine_port)
-        self.run(Part("engine", [sys.executable, "-m", "runners", "serve-demo", "--port", port]))
+        self.run(Part("engine", [sys.executable, "-m", "runners", "engine", "llama.cpp", "--port", port]))
         self.run(_web(self._port))
         for queue in ("bench", "control"):
             self.run(_worker(queue))
@@ -96,6 +96,18 @@ class Supervisor:
             self.run(_beat())
         self._wait(lambda: answers(f"{self.engine_url}/health"), "engine")
         self._wait(lambda: answers(f"{self.url}login"), "web")
+
+    def start_bench(self) -> None:
+        """Only what runs need: the broker and a bench worker, which starts the engines itself."""
+        self._start_broker()
+        self.run(_worker("bench"))
+
+    def _start_broker(self) -> None:
+        if _embedded_broker():
+            self.run(_broker())
+            self._wait(settings.BROKER_SOCKET.exists, "valkey")
+        else:
+            _reach_broker()
 
     def run(self, part: Part) -> None:
         part.start()
@@ -138,6 +150,25 @@ class Supervisor:
 
 def _embedded_broker() -> bool:
     return bool(settings.CELERY_BROKER_URL.endswith(str(settings.BROKER_SOCKET)))
+
+
+def _reach_broker() -> None:
+    """Raises SupervisorError when nothing can be sent to the broker that REDIS_URL names."""
+    where = ""
+    try:
+        with app.connection_for_write() as connection:
+            where = connection.as_uri()  # its password is masked
+            connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=3)
+    except (KeyError, ValueError):  # their words may hold a piece of the password
+        raise SupervisorError(
+            "REDIS_URL cannot be read: write it as redis://:PASSWORD@HOST:PORT/NUMBER, with / # ? @ of the password as "
+            "%2F %23 %3F %40"
+        ) from None
+    except (OperationalError, OSError) as error:
+        raise SupervisorError(
+            f"The broker at REDIS_URL={where} cannot be used ({str(error).rstrip('.')}). Start it, correct REDIS_URL, "
+            "or unset it to use the embedded broker"
+        ) from None
 
 
 def _broker() -> Part:

@@ -12,35 +12,30 @@ from django.views.decorators.http import require_POST
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment
 from observatory.pages.access import Request
-from observatory.pages.benchmark_form import BenchmarkForm
+from observatory.pages.benchmark_form import BenchmarkForm, details
 from observatory.pages.benchmark_lists import all_benchmarks
-from observatory.pages.estimates import Estimate, estimate, pace_of
+from observatory.pages.benchmark_words import asks
+from observatory.pages.estimates import Estimate, estimate, facts_of, pace_of
 from observatory.pages.launch import start as launch
 from observatory.pages.listing import arrange
 from observatory.pages.run_lists import latest
-from observatory.pages.tables import BenchmarkTable, ScheduleTable, asks
+from observatory.pages.tables import BenchmarkTable, ScheduleTable
 from observatory.pages.twins import answer, facts
 from observatory.runs import spec
 from observatory.runs.models import Run
 from observatory.schedules.models import Schedule
 from runners.spec import SpecError
 
-DEFAULTS = {"levels": [1, 4, 16], "duration_s": 60, "warmup_s": 5}
+DEFAULTS = {"levels": [1, 4, 16], "duration_s": 60.0, "warmup_s": 5.0}
 
 #: For programs.
 COLUMNS = {
     "id": "pk",
     "name": "name",
     "deployment": "deployment.name",
-    "arrivals": "arrivals",
-    "levels": "levels",
-    "duration_s": "duration_s",
-    "requests": "requests",
-    "warmup_s": "warmup_s",
+    "workload": "workload",
+    "load": "load",
     "load_hosts": "load_hosts",
-    "input_tokens": "input_tokens",
-    "output_tokens": "output_tokens",
-    "seed": "seed",
     "slo_ttft_ms": "slo_ttft_ms",
     "slo_tpot_ms": "slo_tpot_ms",
     "slo_e2e_ms": "slo_e2e_ms",
@@ -54,7 +49,7 @@ def benchmarks(request: Request, form: str = "html") -> HttpResponseBase:
     found = all_benchmarks()
     context = {
         "table": arrange(BenchmarkTable(found), request),
-        "schedules": ScheduleTable(Schedule.objects.select_related("benchmark"), orderable=False),
+        "schedules": ScheduleTable(Schedule.objects.select_related("benchmark", "study"), orderable=False),
         "deployments": Deployment.objects.exists(),
     }
     return answer(
@@ -75,9 +70,10 @@ def benchmark(request: Request, pk: int, form: str = "html") -> HttpResponseBase
     context = {
         "benchmark": found,
         "asks": asks(found),
+        "details": details(found),
         "estimate": cost,
         "trouble": trouble,
-        "schedules": ScheduleTable(found.schedules.all(), exclude=("benchmark",), orderable=False),
+        "schedules": ScheduleTable(found.schedules.all(), exclude=("subject",), orderable=False),
         "runs": latest(Run.objects.filter(benchmark=found), exclude=("benchmark", "deployment")),
     }
     return answer(
@@ -114,8 +110,7 @@ def _initial(request: Request) -> dict[str, Any]:
     """Sane defaults; ``?deployment=`` chooses what is measured, ``?copy=`` another benchmark to begin from."""
     copied = _named(Benchmark, request.GET.get("copy", ""))
     if copied:
-        names = [name for name in BenchmarkForm.Meta.fields if name != "name"]
-        return {name: getattr(copied, name) for name in names} | {"name": f"{copied.name} (copy)"[:100]}
+        return BenchmarkForm.values_of(copied) | {"name": f"{copied.name} (copy)"[:100]}
     deployment = _named(Deployment, request.GET.get("deployment", "")) or Deployment.objects.first()
     return {**DEFAULTS, "deployment": deployment}
 
@@ -147,7 +142,8 @@ def _complaints(form: BenchmarkForm) -> list[str]:
 def _estimate(benchmark: Benchmark) -> tuple[Estimate | None, str]:
     """What it will take; or why it cannot be run as it stands."""
     try:
-        return estimate(spec.build(benchmark), pace_of(benchmark.deployment, benchmark)), ""
+        asked = spec.build(benchmark)
+        return estimate(asked, pace_of(benchmark.deployment, benchmark), facts_of(asked)), ""
     except SpecError as error:
         return None, str(error)
 

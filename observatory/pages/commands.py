@@ -3,11 +3,11 @@
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from runners.sources import Synthetic, length_option
-from runners.spec import Account, Arrivals, Images, Load, Power, RunSpec, Target, Timeouts, Workload
+from runners.power.options import arguments_of
+from runners.sources import Agents, Conversations, Prefixes, PromptFile, ShareGpt, Source, Trace, length_option
+from runners.spec import Account, Arrivals, Images, Load, Power, RunSpec, Search, Target, Timeouts, Workload
 
 Options = list[tuple[str, object]]
 
@@ -52,11 +52,7 @@ def _sayable(spec: RunSpec) -> bool:
     names = [share.name for share in spec.workload.models]
     if any("," in name for name in names) or any("=" in name for name in spec.target.extra_body):
         return False
-    if spec.workload.source != Synthetic() or spec.load.search is not None:
-        return False
-    load = Load(drain_s=spec.load.drain_s)
-    power = replace(spec.power, source=Power().source, idle_s=Power().idle_s)
-    return load == Load() and power == Power() and spec.workload.temperature == Workload().temperature
+    return spec.workload.temperature == Workload().temperature
 
 
 def _wire(target: Target) -> Options:
@@ -74,17 +70,26 @@ def _wire(target: Target) -> Options:
 
 def _load(load: Load) -> Options:
     levels = ",".join(_text(level) for level in load.levels)
-    closed = load.arrivals is Arrivals.CLOSED
-    kind: Options = [("--concurrency", levels)] if closed else [("--rate", levels), ("--arrivals", load.arrivals.value)]
-    usual = Load()
+    kinds: dict[Arrivals, Options] = {
+        Arrivals.CLOSED: [("--concurrency", levels)],
+        Arrivals.REPLAY: [("--speed", levels)],
+    }
+    kind = kinds.get(load.arrivals, [("--rate", levels), ("--arrivals", load.arrivals.value)])
+    usual, search = Load(), load.search
     return [
         *kind,
         ("--cv", load.cv if load.arrivals is Arrivals.GAMMA else None),
+        ("--find", search and search.goal.value),
+        ("--slo-share", search.share if search and search.share != Search.share else None),
+        ("--tolerance", search.tolerance if search and search.tolerance != Search.tolerance else None),
+        ("--most-stages", search.max_stages if search and search.max_stages != Search.max_stages else None),
         ("--ramp-from", load.ramp_from),
         ("--requests", load.requests),
         ("--duration", load.duration_s),
         ("--warmup", load.warmup_s or None),
         ("--cooldown", load.cooldown_s or None),
+        ("--drain", load.drain_s if load.drain_s != usual.drain_s else None),
+        ("--run-timeout", load.run_s),
         ("--repeats", load.repeats if load.repeats != usual.repeats else None),
         ("--max-in-flight", load.max_in_flight if load.max_in_flight != usual.max_in_flight else None),
         ("--calibrate", load.calibrate_s if load.calibrate_s != usual.calibrate_s else None),
@@ -94,6 +99,7 @@ def _load(load: Load) -> Options:
 def _workload(workload: Workload) -> Options:
     images, shares = workload.images, workload.models
     return [
+        *_source(workload.source),
         ("--input-tokens", length_option(workload.input_tokens)),
         ("--output-tokens", length_option(workload.output_tokens)),
         ("--input-sweep", ",".join(str(tokens) for tokens in workload.input_sweep) or None),
@@ -107,6 +113,42 @@ def _workload(workload: Workload) -> Options:
     ]
 
 
+def _source(source: Source) -> Options:
+    given: Options = []
+    match source:
+        case PromptFile() | ShareGpt():
+            given = [("--workload-file", source.file)]
+        case Prefixes():
+            given = [
+                ("--prefix-groups", source.groups),
+                ("--prefix-tokens", source.prefix_tokens),
+                ("--prefix-zipf", source.zipf),
+            ]
+        case Conversations():
+            given = [
+                ("--workload-file", source.file or None),
+                ("--turns", length_option(source.turns)),
+                ("--think", source.think_s),
+                ("--think-cv", source.think_cv or None),
+                ("--turn-every", source.every_s or None),
+                ("--system-tokens", source.system_tokens or None),
+            ]
+        case Agents():
+            given = [
+                ("--calls", length_option(source.calls)),
+                ("--result-tokens", length_option(source.result_tokens)),
+                ("--tool-time", source.tool_s),
+                ("--system-tokens", source.system_tokens),
+            ]
+        case Trace():
+            given = [
+                ("--workload-file", source.file),
+                ("--trace-form", source.form.value),
+                ("--block-tokens", source.block_tokens if source.block_tokens != Trace.block_tokens else None),
+            ]
+    return [("--workload", source.kind), *given] if source.kind != "synthetic" else []
+
+
 def _accounts(power: Power, account: Account, timeouts: Timeouts) -> Options:
     usual = Timeouts()
     limits: Options = [
@@ -115,10 +157,18 @@ def _accounts(power: Power, account: Account, timeouts: Timeouts) -> Options:
         if getattr(timeouts, name) != getattr(usual, name)
     ]
     return [
-        ("--power", power.source),
+        *arguments_of(power, "--power"),
         ("--idle", None if power.idle_s == Power().idle_s else power.idle_s),
+        ("--observer", "" if power.observer else None),
+        ("--start-below", power.start_below_c),
+        ("--start-steady", power.start_steady_c_per_min),
+        ("--start-wait", None if power.start_wait_s == Power().start_wait_s else power.start_wait_s),
+        ("--server-here", "" if power.server_here else None),
+        ("--gpu-shared", "" if power.shared else None),
         ("--usd-per-hour", account.usd_per_hour),
         ("--pue", account.pue),
+        ("--pue-between", account.pue_bounds and ",".join(map(str, account.pue_bounds))),
+        ("--traffic", account.queries_per_hour),
         *limits,
     ]
 

@@ -12,7 +12,7 @@ from django.urls import reverse
 from observatory.compare.comparison import MAX_STAGES, MIN_STAGES, Cell, Comparison, Row, to_json
 from observatory.compare.comparison import compare as compare_stages
 from observatory.compare.refusals import Part
-from observatory.compare.sources import read_rows, stage_result
+from observatory.compare.sources import read_rows, stage_result, with_quality
 from observatory.compare.stages import StageResult
 from observatory.pages import charts
 from observatory.pages.access import Request
@@ -57,7 +57,10 @@ def results(chosen: Selection) -> list[StageResult]:
     """Each file of raw rows is read once, however many of its stages are compared."""
     files = {run.pk: read_rows(run.requests_file) for run in chosen.runs}
     labels = _labels(chosen)
-    return [stage_result(stage, label, files[stage.run_id]) for stage, label in zip(chosen.stages, labels, strict=True)]
+    plain = [
+        stage_result(stage, label, files[stage.run_id]) for stage, label in zip(chosen.stages, labels, strict=True)
+    ]
+    return with_quality(plain, chosen.runs)
 
 
 def _labels(chosen: Selection) -> list[str]:

@@ -8,6 +8,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
 from observatory.catalog.models import Deployment, Endpoint
+from observatory.pages import quality_lists
 from observatory.pages.access import Request, staff_required
 from observatory.pages.benchmark_lists import all_benchmarks
 from observatory.pages.catalog_forms import DeploymentForm
@@ -34,6 +35,9 @@ COLUMNS = {
     "usd_per_hour": "usd_per_hour",
     "price_source": "price_source",
     "site": "site.name",
+    "power_hosts": "power_hosts",
+    "gpu_shared": "gpu_shared",
+    "queries_per_hour": "queries_per_hour",
 }
 
 
@@ -63,6 +67,7 @@ def deployment(request: Request, pk: int, form: str = "html") -> HttpResponseBas
     context = {
         "deployment": found,
         "benchmarks": BenchmarkTable(all_benchmarks().filter(deployment=found), exclude=("deployment",)),
+        "results": quality_lists.latest(quality_lists.stored().filter(deployment=found), exclude=("deployment",)),
         "runs": latest(Run.objects.filter(deployment=found), exclude=("deployment",)),
     }
     return answer(

@@ -1,5 +1,7 @@
 """Endpoints: list, page, form, probe."""
 
+import json
+import shlex
 from typing import Any
 
 from django.contrib import messages
@@ -15,12 +17,16 @@ from observatory.pages import probes
 from observatory.pages.access import Request, staff_required
 from observatory.pages.catalog_forms import EndpointForm
 from observatory.pages.deployments import all_deployments
+from observatory.pages.engine_form import EngineForm
 from observatory.pages.listing import arrange
 from observatory.pages.run_lists import latest
 from observatory.pages.tables import DeploymentTable, EndpointTable
 from observatory.pages.twins import answer, facts
 from observatory.runs import money
 from observatory.runs.models import Run
+from runners.engines.cli import arguments
+from runners.engines.options import typed
+from runners.engines.recipe import OPTIONS, Recipe
 
 #: For programs. The key is not in it.
 COLUMNS = {
@@ -29,6 +35,10 @@ COLUMNS = {
     "url": "url",
     "model": "model",
     "dialect": "dialect",
+    "extra_headers": "extra_headers",
+    "extra_body": "extra_body",
+    "proxy": "proxy",
+    "metrics_url": "metrics_url",
     "billing": "billing",
     "usable": "probe.usable",
     "engine": "probe.engine",
@@ -58,6 +68,9 @@ def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
     found = get_object_or_404(Endpoint, pk=pk)
     context = {
         "endpoint": found,
+        "wire": _wire(found),
+        "command": shlex.join(["python", "-m", "runners", "engine", *_arguments(found)]) if found.recipe else "",
+        "options": [(name, typed(value)) for name, value in found.recipe.get("options", {}).items()],
         "measured": _measured(found),
         "price": money.rates(found) if found.billing == Billing.TOKENS else None,
         "deployments": DeploymentTable(all_deployments().filter(endpoint=found), exclude=("endpoint", "model")),
@@ -69,8 +82,26 @@ def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
         "catalog/endpoint.html",
         context,
         rows=lambda: [facts(found, COLUMNS)],
-        data=lambda: {**facts(found, COLUMNS), "probe": found.probe},
+        data=lambda: {**facts(found, COLUMNS), "recipe": found.recipe, "probe": found.probe},
     )
+
+
+def _wire(endpoint: Endpoint) -> list[tuple[str, str]]:
+    """(what, value) of how requests go out, where that is not as usual; no secret is among them."""
+    shown = {
+        "Header of the key": endpoint.api_key_header,
+        "Headers more": ", ".join(f"{name}: {value}" for name, value in endpoint.extra_headers.items()),
+        "Body fields more": json.dumps(endpoint.extra_body, ensure_ascii=False) if endpoint.extra_body else "",
+        "Authorities": "own (CA)" if endpoint.ca_pem else "",
+        "Client certificate": endpoint.client_hint,
+        "Proxy": endpoint.proxy,
+        "Metrics page": endpoint.metrics_url,
+    }
+    return [(name, value) for name, value in shown.items() if value]
+
+
+def _arguments(endpoint: Endpoint) -> list[str]:
+    return arguments(Recipe.from_json(endpoint.recipe))
 
 
 def _measured(endpoint: Endpoint) -> Run | None:
@@ -82,6 +113,8 @@ def _measured(endpoint: Endpoint) -> Run | None:
 def edit(request: Request, pk: int | None = None) -> HttpResponse:
     """The form of a new or known endpoint. The server is asked at once, and what it says is kept with the endpoint."""
     found = get_object_or_404(Endpoint, pk=pk) if pk else Endpoint(created_by=request.user)
+    if found.recipe:
+        return _start(request, found)
     form = EndpointForm(request.POST or None, instance=found)
     if request.method == "POST" and form.is_valid():
         said = probes.ask(form.instance)
@@ -98,6 +131,30 @@ def edit(request: Request, pk: int | None = None) -> HttpResponse:
         "subnav": "catalog/subnav.html",
     }
     return render(request, "form.html", context)
+
+
+@staff_required
+def start(request: Request) -> HttpResponse:
+    """The form of an endpoint whose engine a worker starts for each run."""
+    return _start(request, Endpoint(created_by=request.user))
+
+
+def _start(request: Request, found: Endpoint) -> HttpResponse:
+    known = found.pk is not None
+    form = EngineForm(request.POST or None, instance=found)
+    if request.method == "POST" and form.is_valid():
+        form.save()
+        messages.success(request, "Saved. A worker starts the engine for each run, and ends it after.")
+        return redirect(form.instance)
+    context = {
+        "form": form,
+        "heading": f"Edit {found.name}" if known else "Let the observatory start an engine",
+        "button": "Save",
+        "back": found.get_absolute_url() if known else reverse("endpoints"),
+        "subnav": "catalog/subnav.html",
+        "engines": [(engine.value, OPTIONS[engine]) for engine in OPTIONS if OPTIONS[engine]],
+    }
+    return render(request, "catalog/engine_form.html", context)
 
 
 def _tell(request: Request, said: dict[str, Any]) -> None:

@@ -72,7 +72,7 @@ def _now() -> dict[str, Any]:
 
 def _upcoming() -> list[Schedule]:
     due = Schedule.objects.filter(enabled=True, next_due_at__isnull=False)
-    return list(due.select_related("benchmark__deployment").order_by("next_due_at")[:5])
+    return list(due.select_related("benchmark__deployment", "study").order_by("next_due_at")[:5])
 
 
 def _steps() -> list[Step]:

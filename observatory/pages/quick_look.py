@@ -11,7 +11,15 @@ from observatory.runs import spec
 from runners.address import parse_endpoint
 
 #: About a minute: one user, then four.
-PLAN: dict[str, Any] = {"levels": [1, 4], "duration_s": 25, "input_tokens": 128, "output_tokens": 64, "warmup_s": 2}
+PLAN: dict[str, Any] = {
+    "workload": {"input_tokens": 128, "output_tokens": 64},
+    "load": {"levels": [1, 4], "duration_s": 25, "warmup_s": 2},
+}
+
+
+#: What another endpoint at the same address has in common with the first.
+_SAME = ("url", "dialect", "api_key", "api_key_header", "extra_headers", "extra_body", "ca_pem", "client_pem", "proxy",
+         "metrics_url", "probe", "probed_at")  # fmt: skip
 
 
 def endpoint_for(url: str, dialect: str, user: User) -> Endpoint:
@@ -29,15 +37,8 @@ def with_model(endpoint: Endpoint, model: str, user: User) -> Endpoint:
     if other:
         return other
     if endpoint.deployments.exists():
-        endpoint = Endpoint(
-            name=_free(Endpoint, f"{model} at {endpoint.name}"),
-            url=endpoint.url,
-            dialect=endpoint.dialect,
-            api_key=endpoint.api_key,
-            probe=endpoint.probe,
-            probed_at=endpoint.probed_at,
-            created_by=user,
-        )
+        name = _free(Endpoint, f"{model} at {endpoint.name}")
+        endpoint = Endpoint(name=name, created_by=user, **{field: getattr(endpoint, field) for field in _SAME})
     endpoint.model = model
     endpoint.save()
     return endpoint

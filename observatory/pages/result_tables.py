@@ -103,7 +103,23 @@ def energy(results: RunResults, stage: StageResults) -> dict[str, Any]:
         "instruments": _instruments(results, ledger) if ledger else [],
         "cells": [cell(results, stage, key) for key in keys],
         "facts": results.summary.get("power") or {},
+        "states": _states(results, ledger) if ledger else [],
     }
+
+
+def _states(results: RunResults, ledger: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Each GPU in the window: temperature, clocks, limit, and what held the clocks back."""
+    return [
+        {
+            **state,
+            "name": results.devices.get(state["device"], state["device"]),
+            "held_back": [
+                (reason, 100 * share) for reason, share in (state.get("held_back_share") or {}).items() if share
+            ],
+            "watched": any(share is not None for share in (state.get("held_back_share") or {}).values()),
+        }
+        for state in ledger.get("states") or []
+    ]
 
 
 def _instruments(results: RunResults, ledger: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -195,6 +211,12 @@ def _load_hosts(summary: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+_POWER_FACTS = (
+    "source", "mark", "idle_w", "idle_mark", "idle_after_w", "observer_w", "start_temperature_c", "start_waited_s",
+    "sampler_cpu_share",
+)  # fmt: skip
+
+
 def setup(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
     """Everything needed to repeat the run, in named groups of (field, value)."""
     summary: Mapping[str, Any] = run.summary or {}
@@ -207,7 +229,7 @@ def setup(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
         ("Load machine", summary.get("environment") or {}),
         ("Load processes", _load_hosts(summary)),
         ("Instrument", {name: summary.get(name) for name in ("runner_version", "definitions_version", "clock")}),
-        ("Power", {name: power.get(name) for name in ("source", "mark", "idle_w", "idle_mark")}),
+        ("Power", {name: power.get(name) for name in _POWER_FACTS}),
         ("Run", {"trigger": run.trigger, "worker": run.lease_owner, "spec_sha256": run.spec_sha256}),
     )
     return [(name, rows) for name, fields in groups if (rows := list(_fields(fields)))]

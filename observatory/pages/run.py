@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.files.uploadedfile import UploadedFile
 from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
@@ -14,34 +15,40 @@ from django.views.decorators.http import require_POST
 from observatory.pages import (
     account_charts,
     charts,
+    quality_lists,
     request_rows,
     result_tables,
     run_carbon,
     run_cost,
+    run_energy,
     run_roofline,
     server,
 )
-from observatory.pages.access import Request
+from observatory.pages.access import Request, staff_required
 from observatory.pages.commands import bench_command
 from observatory.pages.launch import start
-from observatory.pages.results import RunResults, StageResults, headline, notices, title, totals, waits_for
+from observatory.pages.results import RunResults, StageResults, headline, notices, sentence, title, totals, waits_for
 from observatory.pages.timeline import request_timeline
 from observatory.pages.twins import answer
 from observatory.reports.results import long
-from observatory.runs import pricing
+from observatory.runs import afterwards, pricing
 from observatory.runs.models import Run
 from runners.loads import KINDS
+from runners.meters import Prometheus
 from runners.metrics import BY_KEY
 from runners.spec import SpecError
 
 TABS = ("latency", "timeline", "energy", "cost", "server", "requests", "setup")
-CHARTS = ("load", "ecdf", "percentiles", "timeline", "server", "energy", "carbon", "cost", "live")
+CHARTS = ("load", "ecdf", "percentiles", "timeline", "server", "energy", "power", "carbon", "water", "cost", "live")
 LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
 LATENCY_LABELS = tuple((key, BY_KEY[key].label) for key in LATENCIES)
 PHASES = {
+    "power": "Waiting for the power workers of the machines that serve.",
+    "engine": "Starting the engine.",
     "check": "Checking the endpoint.",
     "calibrate": "Calibrating the load generator.",
     "wait": "Waiting until all load hosts are ready.",
+    "cool": "Waiting for a cool start.",
     "idle": "Reading idle power.",
     "warmup": "Warming up.",
     "measure": "Measuring.",
@@ -52,8 +59,12 @@ PHASES = {
 
 @login_required
 def run(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
-    """The page and its twins: the JSON is the summary with the state, the CSV one row a measurement."""
+    """The page and its twins: the JSON is the summary with the state, the CSV one row a measurement. An evaluation has
+    a page of its own.
+    """
     found = _run(pk)
+    if found.kind == Run.Kind.QUALITY and form == "html":
+        return redirect(found.quality)
     results = RunResults(found)
     return answer(
         request,
@@ -108,6 +119,7 @@ def _context(request: Request, results: RunResults) -> dict[str, Any]:
         "highest": results.highest,
         "best_metric": results.best_metric,
         "totals": totals(results.stages),
+        "quality": quality_lists.beside(found),
         "tabs": tabs,
         "tab": tab,
     }
@@ -121,7 +133,7 @@ def _tab(request: Request, results: RunResults, stage: StageResults | None, tab:
     if tab == "setup":
         return _setup(results)
     if tab == "requests":
-        return {"page": request_rows.page(results.rows, stage.index if stage else None, request.GET)}
+        return {"page": request_rows.page(results.rows, stage.index if stage else None, request.GET, results.summary)}
     if tab == "latency":
         metric = request.GET.get("metric", "")
         metric = metric if metric in LATENCIES else LATENCIES[0]
@@ -134,8 +146,7 @@ def _tab(request: Request, results: RunResults, stage: StageResults | None, tab:
     if stage is None:
         return {}
     if tab == "energy":
-        carbon = run_carbon.context(results, stage)
-        return {"ledger": stage.stage.energy, "energy": result_tables.energy(results, stage)} | carbon
+        return run_energy.context(results, stage, request.GET)
     if tab == "server":
         rooflines = [run_roofline.roofline(results.run, item) for item in results.stages]
         return {"server": server.account(results, stage), "rooflines": rooflines}
@@ -198,8 +209,20 @@ def _chart(results: RunResults, name: str, query: Mapping[str, str]) -> charts.C
         return server.strips(results, stage) if stage else None
     if name == "energy":
         return account_charts.ledger_bars(stage.stage.energy) if stage and stage.stage.energy else None
+    if name == "power":
+        return run_energy.strip(results, stage) if stage else None
     if name == "carbon":
-        return account_charts.carbon_by_region(*run_carbon.places(results, stage)) if stage else None
+        return (
+            account_charts.carbon_by_region(*run_carbon.places(results, stage, query.get("pricing", "")))
+            if stage
+            else None
+        )
+    if name == "water":
+        return (
+            account_charts.water_by_region(*run_carbon.places(results, stage, query.get("pricing", "")))
+            if stage
+            else None
+        )
     if name == "cost":
         cost = run_cost.RunCost(results, run_cost.choice(query))
         return account_charts.cost_lines(cost, stage) if stage else None
@@ -239,7 +262,8 @@ def raw_file(request: Request, pk: int, name: str) -> FileResponse:
 @require_POST
 def again(request: Request, pk: int) -> HttpResponseRedirect:
     """A new run of the same benchmark, as the benchmark is now."""
-    new = start(request, _run(pk).benchmark)
+    benchmark = _run(pk).benchmark
+    new = start(request, benchmark) if benchmark else None
     return redirect("run", pk=new.pk if new else pk)
 
 
@@ -256,3 +280,23 @@ def price_again(request: Request, pk: int) -> HttpResponseRedirect:
     made = pricing.price_again(found, day, request.user)
     messages.success(request, f"Counted again with what holds on {day}. The numbers of the run's own day stay beside.")
     return redirect(f"{found.get_absolute_url()}?tab=cost&pricing={made.pk}#tab")
+
+
+@staff_required
+@require_POST
+def add_power(request: Request, pk: int) -> HttpResponseRedirect:
+    """Power that was kept elsewhere: an uploaded log, or a question to Prometheus. Staff only: it changes the run."""
+    found = _run(pk)
+    log = request.FILES.get("log")
+    try:
+        if isinstance(log, UploadedFile):
+            afterwards.add_log(found, log.chunks(), request.POST.get("zone", ""))
+        else:
+            step = request.POST.get("step_s", "")
+            url, query = request.POST.get("url", "").strip(), request.POST.get("query", "").strip()
+            afterwards.add(found, Prometheus(url=url, query=query, step_s=float(step) if _is_number(step) else 1.0))
+    except afterwards.NoPower as error:
+        messages.error(request, f"Nothing was changed. {sentence(str(error))}")
+    else:
+        messages.success(request, "The energy of this run was counted anew with the power that was added.")
+    return redirect(f"{found.get_absolute_url()}?tab=energy#tab")

@@ -46,7 +46,7 @@ def row(run: Run, columns: Iterable[Column]) -> Row:
         "status": run.status,
         "valid": run.valid,
         "reason": run.reason,
-        "benchmark": run.benchmark.name,
+        "benchmark": run.asks,
         "deployment": run.deployment.name,
         "trigger": run.trigger,
         "queued_at": run.queued_at,

@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from observatory.catalog import theory_facts
 from observatory.catalog.models import Accelerator
-from observatory.pages import theory_facts
 from observatory.pages.results import StageResults
 from observatory.runs.models import Run
 from observatory.theory import roofline as theory

@@ -14,23 +14,25 @@ from observatory.pages.tables import OccurrenceTable, ScheduleTable
 from observatory.pages.twins import answer, facts
 from observatory.schedules.due import CronError, arm, validate_cron
 from observatory.schedules.models import Schedule
+from observatory.studies.models import Study
 
 #: For programs: a schedule, and one of its past times.
 COLUMNS = {
     "id": "pk",
     "benchmark": "benchmark.name",
+    "study": "study.name",
     "cron": "cron",
     "time_zone": "time_zone",
     "enabled": "enabled",
     "next_due_at": "next_due_at",
 }
-PAST = {"due_at": "due_at", "outcome": "outcome", "reason": "reason", "run": "run_id"}
+PAST = {"due_at": "due_at", "outcome": "outcome", "reason": "reason", "run": "run_id", "trial": "trial_id"}
 
 
 @login_required
 def schedules(request: Request, form: str = "html") -> HttpResponseBase:
     """All schedules."""
-    found = Schedule.objects.select_related("benchmark")
+    found = Schedule.objects.select_related("benchmark", "study")
     table = arrange(ScheduleTable(found), request)
     return answer(
         request,
@@ -45,8 +47,8 @@ def schedules(request: Request, form: str = "html") -> HttpResponseBase:
 @login_required
 def schedule(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
     """One schedule: its next times and what came of the past ones."""
-    found = get_object_or_404(Schedule.objects.select_related("benchmark"), pk=pk)
-    past = found.occurrences.select_related("run")
+    found = get_object_or_404(Schedule.objects.select_related("benchmark", "study"), pk=pk)
+    past = found.occurrences.select_related("run", "trial")
     context = {
         "schedule": found,
         **_times(found.cron, found.time_zone),
@@ -66,10 +68,14 @@ def schedule(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
 
 
 @login_required
-def edit(request: Request, pk: int | None = None, benchmark: int | None = None) -> HttpResponse:
-    """The form of a new schedule of a benchmark, or of a known one."""
+def edit(
+    request: Request, pk: int | None = None, benchmark: int | None = None, study: int | None = None
+) -> HttpResponse:
+    """The form of a new schedule of a benchmark or a study, or of a known one."""
     if pk:
-        found = get_object_or_404(Schedule.objects.select_related("benchmark"), pk=pk)
+        found = get_object_or_404(Schedule.objects.select_related("benchmark", "study"), pk=pk)
+    elif study:
+        found = Schedule(study=get_object_or_404(Study, pk=study), created_by=request.user)
     else:
         found = Schedule(benchmark=get_object_or_404(Benchmark, pk=benchmark), created_by=request.user)
     form = ScheduleForm(request.POST or None, instance=found)
@@ -79,7 +85,7 @@ def edit(request: Request, pk: int | None = None, benchmark: int | None = None) 
         return redirect(found)
     context = {
         "form": form,
-        "benchmark": found.benchmark,
+        "subject": found.subject,
         "schedule": found if pk else None,
         "time_zones": time_zones(),
     }
@@ -119,9 +125,9 @@ def toggle(request: Request, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def delete(request: Request, pk: int) -> HttpResponse:
-    """Removes the schedule and its list of past times; the runs that it started stay."""
-    found = get_object_or_404(Schedule.objects.select_related("benchmark"), pk=pk)
-    benchmark = found.benchmark
+    """Removes the schedule and its list of past times; what it started stays."""
+    found = get_object_or_404(Schedule.objects.select_related("benchmark", "study"), pk=pk)
+    subject = found.subject
     found.delete()
-    messages.success(request, "The schedule is deleted. The runs that it started are kept.")
-    return redirect(benchmark)
+    messages.success(request, "The schedule is deleted. What it started is kept.")
+    return redirect(subject)

@@ -10,18 +10,20 @@ from django.utils.safestring import SafeString
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint, Site
+from observatory.pages.benchmark_words import asks
 from observatory.pages.listing import Listing, Moment, Number, Price
 from observatory.pages.run_columns import Column, number
 from observatory.pages.templatetags.numbers import (
-    duration,
     metric,
     missing,
     progress_bar,
     quantity,
     status,
+    trial_status,
 )
 from observatory.runs.models import Run
 from observatory.schedules.models import Occurrence, Schedule
+from observatory.studies.models import Study, Trial
 from runners.loads import KINDS, short_name
 
 
@@ -35,11 +37,15 @@ class EndpointTable(Listing):
     deployments = Number(accessor="deployment_count")
     probed_at = Moment(verbose_name="Probed")
 
-    def render_url(self, value: str) -> SafeString:
+    def render_url(self, value: str, record: Endpoint) -> SafeString:
+        if record.recipe:
+            return format_html('<span class="muted">{}</span>', "started for each run")
         return format_html("<code>{}</code>", value)
 
     def render_engine(self, record: Endpoint) -> SafeString:
         probe = record.probe or {}
+        if record.recipe:
+            return format_html("{}", record.recipe["engine"])
         if not probe:
             return missing("not probed yet")
         if not probe.get("usable"):
@@ -132,7 +138,7 @@ class ScheduleTable(Listing):
     title = "Schedules"
     cron = tables.Column(linkify=True, verbose_name="When")
     time_zone = tables.Column()
-    benchmark = tables.Column(linkify=True)
+    subject = tables.Column(linkify=True, verbose_name="Starts", order_by=("benchmark__name", "study__name"))
     enabled = tables.Column()
     next_due_at = Moment(verbose_name="Next")
 
@@ -149,6 +155,7 @@ class OccurrenceTable(Listing):
     due_at = Moment(verbose_name="Due")
     outcome = tables.Column()
     run = tables.Column(linkify=True, default="")
+    trial = tables.Column(linkify=True, default="")
     reason = tables.Column(orderable=False, default="", attrs={"td": {"class": "text muted"}})
 
     def render_outcome(self, record: Occurrence) -> SafeString:
@@ -156,13 +163,36 @@ class OccurrenceTable(Listing):
         return format_html('<span class="badge {}">{}</span>', kind, record.outcome)
 
 
-def asks(benchmark: Benchmark) -> str:
-    """What a benchmark asks, in one line."""
-    levels = ", ".join(f"{level:g}" for level in benchmark.levels)
-    load = f"concurrency {levels}" if benchmark.arrivals == "closed" else f"{levels} req/s {benchmark.arrivals}"
-    ends = [f"{benchmark.requests} requests"] if benchmark.requests else []
-    ends += [duration(benchmark.duration_s)] if benchmark.duration_s else []
-    return f"{benchmark.input_tokens} → {benchmark.output_tokens} tok, {load}, {' or '.join(ends)} each"
+class StudyTable(Listing):
+    title = "Studies"
+    name = tables.Column(linkify=True)
+    question = tables.Column(orderable=False, attrs={"td": {"class": "text"}})
+    arms = tables.Column(empty_values=(), orderable=False)
+    last = tables.Column(empty_values=(), orderable=False, verbose_name="Last trial", attrs={"cell": {"class": "fit"}})
+    answer = tables.Column(empty_values=(), orderable=False, attrs={"td": {"class": "text"}})
+
+    def render_arms(self, record: Study) -> str:
+        return ", ".join(arm.name for arm in record.arms.all())
+
+    def render_last(self, record: Study) -> SafeString:
+        trial = next(iter(record.trials.all()), None)
+        return trial_status(trial) if trial else missing("not carried out yet")
+
+    def render_answer(self, record: Study) -> str:
+        trial = next((trial for trial in record.trials.all() if trial.result), None)
+        return str(trial.result["answer"]) if trial and trial.result else missing("not carried out yet")
+
+
+class TrialTable(Listing):
+    title = "Trials"
+    pk = tables.Column(linkify=True, verbose_name="Trial", attrs={"cell": {"class": "fit"}})
+    status = tables.Column()
+    started_at = Moment(verbose_name="Started")
+    trigger = tables.Column()
+    answer = tables.Column(accessor="result__answer", orderable=False, attrs={"td": {"class": "text"}})
+
+    def render_status(self, record: Trial) -> SafeString:
+        return trial_status(record)
 
 
 class MetricColumn(tables.Column):  # type: ignore[misc]

@@ -18,7 +18,8 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from observatory.pages import charts, theory_charts, theory_facts
+from observatory.catalog import theory_facts
+from observatory.pages import charts, theory_charts
 from observatory.pages.access import Request, staff_required
 from observatory.pages.twins import Row, answer
 from observatory.theory import model_files, registry

@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 
 from observatory.compare.stages import FloatArray
 from observatory.pages.charts import FAILURE, GREY, Chart, Figure, Trace, axis, colour, layout, plain, shown
+from observatory.pages.power_lines import power_lines, seconds_since
 from runners.load.rows import StageRows
 
 MAX_BARS = 240
 _MAX_FAILURES, _SLOWEST = 60, 10
 _BINS = 150
-_POWER_POINTS = 500
 _NS = 1e9
 _HOVER = "%{customdata}<extra></extra>"
 
@@ -35,16 +35,16 @@ def request_timeline(
     if not sent.num_rows:
         return None
     start_ns = min(pc.min(sent["sent_ns"]).as_py(), pc.min(sent["due_ns"]).as_py() or np.inf)
-    times = {name: _seconds(sent[name], start_ns) for name in _STAMPS}
+    times = stamps(sent, start_ns)
     end_s = float(np.nanmax(np.fmax(times["end_ns"], times["sent_ns"])))
     edges = np.linspace(0, max(end_s, 1e-3), _BINS + 1)
-    picked = _picked(sent, times)
+    picked = to_draw(sent, times)
     strips = [
         *_strip(edges, _throughput(sent, start_ns, edges), "Output throughput", "tok/s", "y2"),
         *_strip(edges, _in_flight(times, edges), "In flight", "requests", "y3"),
-        *(_power(power, start_ns, end_s, devices or {}, modelled) if power is not None else []),
+        *(power_lines(power, start_ns, (0, end_s), devices or {}, modelled, "y4") if power is not None else []),
     ]
-    traces = _bars(sent.take(picked), {name: values[picked] for name, values in times.items()}) + strips
+    traces = request_bars(sent.take(picked), {name: values[picked] for name, values in times.items()}) + strips
     note = (
         "" if len(picked) == sent.num_rows else
         f"{len(picked)} of {sent.num_rows} requests are drawn: every failure, the slowest, and the rest evenly "
@@ -53,11 +53,12 @@ def request_timeline(
     return Chart(_figure(traces, len(picked), end_s), _TABLE, _table(sent.take(picked), times, picked), note)
 
 
-def _seconds(column: Any, start_ns: int) -> FloatArray:
-    return np.asarray(pc.cast(pc.subtract(column, start_ns), pa.float64()).to_numpy(), dtype=np.float64) / _NS
+def stamps(sent: pa.Table, start_ns: int) -> dict[str, FloatArray]:
+    """Seconds since ``start_ns`` by name of the stamp; NaN when missing."""
+    return {name: seconds_since(sent[name], start_ns) for name in _STAMPS}
 
 
-def _picked(sent: pa.Table, times: Mapping[str, FloatArray]) -> list[int]:
+def to_draw(sent: pa.Table, times: Mapping[str, FloatArray]) -> list[int]:
     """Positions of the requests to draw, in order of sending."""
     count = sent.num_rows
     if count <= MAX_BARS:
@@ -69,7 +70,7 @@ def _picked(sent: pa.Table, times: Mapping[str, FloatArray]) -> list[int]:
     return sorted({int(position) for part in (failed, slowest, rest) for position in part})
 
 
-def _bars(rows: pa.Table, times: Mapping[str, FloatArray]) -> list[Trace]:
+def request_bars(rows: pa.Table, times: Mapping[str, FloatArray]) -> list[Trace]:
     end = np.fmax(times["end_ns"], times["sent_ns"])
     ok = np.asarray(pc.equal(rows["outcome"], "ok"))
     hover = [_hover(row, *parts) for row, *parts in zip(rows.to_pylist(), *_parts(times), strict=True)]
@@ -174,61 +175,6 @@ def _strip(edges: FloatArray, values: FloatArray, name: str, unit: str, yaxis: s
             ],
             "hovertemplate": _HOVER,
             "showlegend": False,
-        }
-    ]
-
-
-def _power(
-    power: pa.Table, start_ns: int, end_s: float, devices: Mapping[str, str], modelled: Collection[str]
-) -> list[Trace]:
-    """A line a device, and a dotted one where its energy counter tells the power as well. A model has no counter."""
-    traces: list[Trace] = []
-    for index, device in enumerate(sorted(pc.unique(power["device"]).to_pylist())):
-        rows = power.filter(pc.equal(power["device"], device)).sort_by("t_ns")
-        at = _seconds(rows["t_ns"], start_ns)
-        inside = (at >= -0.5) & (at <= end_s + 0.5)
-        watts = np.asarray(pc.cast(rows["power_mw"], pa.float64()).to_numpy()) / 1e3
-        name, paint = devices.get(device, device), colour(4 + index)
-        if device in modelled:
-            traces += _power_line(at[inside], watts[inside], f"{name}, model", paint, "dash")
-            continue
-        traces += _power_line(at[inside], watts[inside], name, paint, "solid")
-        energy_j = np.asarray(pc.cast(rows["energy_mj"], pa.float64()).to_numpy()) / 1e3
-        traces += _power_line(*_counter_power(at[inside], energy_j[inside]), f"{name}, counter", paint, "dot")
-    return traces
-
-
-def _counter_power(at: FloatArray, energy_j: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Watts from a counter over steps of about a second; a step backwards (a reset or wrap) is left out."""
-    known = np.isfinite(energy_j)
-    at, energy_j = at[known], energy_j[known]
-    if at.size < 3:
-        return np.array([]), np.array([])
-    steps = np.unique(np.searchsorted(at, np.arange(at[0], at[-1], 1.0)))
-    seconds, joules = np.diff(at[steps]), np.diff(energy_j[steps])
-    good = (seconds > 0) & (joules >= 0)
-    return (at[steps][:-1] + seconds / 2)[good], joules[good] / seconds[good]
-
-
-def _power_line(at: FloatArray, watts: FloatArray, name: str, paint: str, dash: str) -> list[Trace]:
-    known = np.isfinite(watts)
-    at, watts = at[known], watts[known]
-    if not at.size:
-        return []
-    blocks = np.array_split(np.arange(at.size), min(at.size, _POWER_POINTS))
-    xs = [float(at[block].mean()) for block in blocks]
-    ys = [float(watts[block].mean()) for block in blocks]
-    return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": plain(name),
-            "x": xs,
-            "y": ys,
-            "yaxis": "y4",
-            "line": {"color": paint, "width": 1.5, "dash": dash},
-            "customdata": [f"{x:.2f} s<br>{plain(name)} {shown(y, 'W')}" for x, y in zip(xs, ys, strict=True)],
-            "hovertemplate": _HOVER,
         }
     ]
 

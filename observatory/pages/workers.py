@@ -11,6 +11,7 @@ from observatory.celery import app
 from observatory.schedules.models import Schedule
 
 _KEY = "pages.workers"
+_POWER = "power."
 _KEEP_S = 10
 _REPLY_S = 1.0
 _LATE_S = 120
@@ -30,6 +31,11 @@ class Workers:
     @property
     def control(self) -> list[str]:
         return self.queues.get("control", [])
+
+    @property
+    def power(self) -> list[str]:
+        """Names of the machines whose power workers listen."""
+        return sorted(queue.removeprefix(_POWER) for queue in self.queues if queue.startswith(_POWER))
 
 
 def workers() -> Workers:

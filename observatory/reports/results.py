@@ -107,7 +107,7 @@ def _run_cells(run: Run) -> Cells:
     return {
         **own,
         "run": run.pk,
-        "benchmark": run.benchmark.name,
+        "benchmark": run.asks,
         "deployment": run.deployment.name,
         "endpoint": run.endpoint.name,
         "model": run.spec.get("target", {}).get("model"),

@@ -5,6 +5,7 @@ Text that a spreadsheet would run as a formula gets a leading quote; numbers are
 
 import csv
 import io
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -60,7 +61,7 @@ def cell(value: Any) -> str:
         return str(value)
     if isinstance(value, datetime):
         return value.isoformat()
-    return guarded(str(value))
+    return guarded(json.dumps(value) if isinstance(value, dict | list) else str(value))
 
 
 def guarded(text: str) -> str:

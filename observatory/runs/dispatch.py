@@ -9,10 +9,11 @@ from kombu.exceptions import OperationalError
 
 from observatory.celery import app
 from observatory.runs import ingest, states
-from observatory.runs.models import Run, Shard
+from observatory.runs.models import Run, Sampling, Shard
 
 TASK = "observatory.tasks.run_benchmark"
 SHARD_TASK = "observatory.tasks.run_shard"
+POWER_TASK = "observatory.tasks.sample_power"
 #: A message that led to nothing for so long is taken for lost.
 LOST_AFTER = timedelta(seconds=60)
 #: So often the rows of a lost run are read; then it ends without them.
@@ -44,6 +45,20 @@ def call(shard: Shard) -> None:
             app.send_task(SHARD_TASK, args=[shard.pk], connection=connection)
     except (OperationalError, OSError) as error:
         logger.warning("run %s waits for a load host: no broker (%s)", shard.run_id, type(error).__name__)
+
+
+def call_power(sampling: Sampling, within_s: float) -> None:
+    """Asks the power worker of a machine; the message goes when nobody took it ``within_s``. As with ``call``."""
+    try:
+        with app.connection_for_write() as connection:
+            queue = power_queue(sampling.host)
+            app.send_task(POWER_TASK, args=[sampling.pk], queue=queue, expires=within_s, connection=connection)
+    except (OperationalError, OSError) as error:
+        logger.warning("run %s waits for a power worker: no broker (%s)", sampling.run_id, type(error).__name__)
+
+
+def power_queue(host: str) -> str:
+    return f"power.{host}"
 
 
 def sweep() -> None:

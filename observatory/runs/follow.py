@@ -14,6 +14,8 @@ _POLL_S = 0.2
 #: A lost run has no claim on its endpoint any more: sending must stop within this.
 _LOST_GRACE_S = 2.0
 
+CANCELLED = Ending(Run.Status.CANCELLED, "cancelled", "Cancelled; what was measured until then is kept.")
+
 
 def follow(run: Run, instrument: Instrument, watch: Watch, beside: Callable[[], Ending | None] | None = None) -> Ending:
     """Waits for the instrument's end, or stops it: when the run is no longer its own, was cancelled, when it hangs, or
@@ -23,10 +25,10 @@ def follow(run: Run, instrument: Instrument, watch: Watch, beside: Callable[[], 
         verdict = watch.verdict
         if verdict is Verdict.LOST:
             instrument.stop(_LOST_GRACE_S)
-            return _lease_lost()
+            return lease_lost()
         if verdict is Verdict.CANCEL:
             instrument.stop(settings.RUN_STOP_GRACE_S)
-            return Ending(Run.Status.CANCELLED, "cancelled", "Cancelled; what was measured until then is kept.")
+            return CANCELLED
         if time.monotonic() - instrument.heard_at > _silence_s(run, instrument):
             instrument.stop(_LOST_GRACE_S)
             return _silent()
@@ -53,7 +55,7 @@ def _silent() -> Ending:
     )
 
 
-def _lease_lost() -> Ending:
+def lease_lost() -> Ending:
     return Ending(
         Run.Status.LOST,
         "lease_lost",

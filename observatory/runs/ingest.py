@@ -14,7 +14,7 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from observatory.runs import merging, money, plain, spool, states
+from observatory.runs import disk, merging, money, plain, spool, states
 from observatory.runs.models import Measurement, Run, Stage
 from runners.load.judgement import reason
 from runners.load.records import read_spool, write_parquet
@@ -44,14 +44,19 @@ class Results:
     requests_file: str = ""
     power_file: str = ""
     server_file: str = ""
+    answers_file: str = ""
     fault: str = ""
     settled_usd: Decimal | None = None
 
 
+_TABLES = ("requests", "power", "server", "answers")
+_SUMMARIES = {Run.Kind.LOAD: "summary.json", Run.Kind.QUALITY: "quality.json"}
+
+
 def collect(run: Run, directory: Path, secret: str = "") -> Results:
     """Puts the raw rows in ``directory`` into storage and reads the summary, or makes one of the partial rows."""
-    requests, power, server = (raw_table(directory, name) for name in ("requests", "power", "server"))
-    summary = _summary(run, directory, requests, secret)
+    requests, power, server, answers = (raw_table(directory, name) for name in _TABLES)
+    summary = _with_engine(_summary(run, directory, requests, secret), directory, secret)
     settled = money.settled(run, requests)
     try:
         return Results(
@@ -60,14 +65,17 @@ def collect(run: Run, directory: Path, secret: str = "") -> Results:
             requests_file=store(spool.folder(run), requests, "requests.parquet", secret),
             power_file=store(spool.folder(run), power, "power.parquet", secret),
             server_file=store(spool.folder(run), server, "server.parquet", secret),
+            answers_file=store(spool.folder(run), answers, "answers.parquet", secret),
         )
     except Exception as error:  # each kind of storage has errors of its own
         logger.exception("run %s: the raw rows could not be stored", run.pk)
-        return Results(summary, settled_usd=settled, fault=f"The raw rows could not be stored: {_why(error)}.")
+        return Results(summary, settled_usd=settled, fault=_not_stored(error))
 
 
-def _why(error: Exception) -> str:
-    return (isinstance(error, OSError) and error.strerror) or type(error).__name__
+def _not_stored(error: Exception) -> str:
+    why = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+    fix = f" {disk.what_to_do(error)} Start a new run if its rows are needed." if disk.full(error) else ""
+    return f"The raw rows could not be stored: {why}.{fix}"
 
 
 def raw_table(directory: Path, name: str) -> pa.Table | None:
@@ -82,17 +90,25 @@ def raw_table(directory: Path, name: str) -> pa.Table | None:
 
 
 def _summary(run: Run, directory: Path, requests: pa.Table | None, secret: str) -> dict[str, Any] | None:
-    path = directory / "summary.json"
+    path = directory / _SUMMARIES[Run.Kind(run.kind)]
     if path.exists():
         try:
             summary = plain.loads(path.read_bytes(), secret)
         except ValueError:
-            logger.warning("run %s: summary.json is not whole; the rows are added up instead", run.pk)
+            logger.warning("run %s: %s is not whole; the rows are added up instead", run.pk, path.name)
         else:
             return summary if isinstance(summary, dict) else None
-    if requests is None or not requests.num_rows:
+    if requests is None or not requests.num_rows or run.kind != Run.Kind.LOAD:
         return None
     return _partial_summary(run, requests, secret)
+
+
+def _with_engine(summary: dict[str, Any] | None, directory: Path, secret: str) -> dict[str, Any] | None:
+    """The engine that was started for the run becomes part of its environment."""
+    path = directory / "engine.json"
+    if summary is not None and path.exists():
+        summary["environment"] = (summary.get("environment") or {}) | {"engine": plain.loads(path.read_bytes(), secret)}
+    return summary
 
 
 def _partial_summary(run: Run, requests: pa.Table, secret: str) -> dict[str, Any] | None:
@@ -122,7 +138,13 @@ def store(folder: str, table: pa.Table | None, name: str, secret: str) -> str:
 
 def discard(results: Results) -> None:
     """Takes back from storage what ``collect`` put there."""
-    for name in filter(None, (results.requests_file, results.power_file, results.server_file)):
+    for name in (results.requests_file, results.power_file, results.server_file, results.answers_file):
+        remove(name)
+
+
+def remove(name: str) -> None:
+    """Takes back what ``store`` put into storage; nothing for an empty name."""
+    if name:
         default_storage.delete(name)
 
 
@@ -146,6 +168,7 @@ def close(run: Run, ending: Ending, results: Results, end: Callable[..., bool] =
             requests_file=results.requests_file,
             power_file=results.power_file,
             server_file=results.server_file,
+            answers_file=results.answers_file,
             settled_usd=results.settled_usd,
         )
         if ended:

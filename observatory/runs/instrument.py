@@ -13,8 +13,10 @@ from typing import IO, Any, Self, cast
 
 from django.conf import settings
 
+from observatory.runs.models import Run
 from observatory.runs.processes import kill_group, spawn
 from observatory.runs.spec import API_KEY_VARIABLE
+from observatory.runs.work import FILES
 from runners.gate import message
 
 #: The application's own secrets, which the instrument has no use for.
@@ -24,8 +26,13 @@ _MAX_LINE_BYTES = 1 << 20
 _STDERR_TAIL_BYTES = 4096
 
 
-def command(spec: Path, out: Path) -> list[str]:
-    return [*settings.RUN_COMMAND, "--spec", str(spec), "--out", str(out), "--progress", "json"]
+def command(spec: Path, out: Path, kind: str) -> list[str]:
+    """The instrument of that kind of run: all take the same options and speak alike. ``spec`` was put there by
+    ``work.furnish``, with the files that it names beside it.
+    """
+    files = str(spec.parent / FILES)
+    instrument = settings.QUALITY_COMMAND if kind == Run.Kind.QUALITY else settings.RUN_COMMAND
+    return [*instrument, "--spec", str(spec), "--files", files, "--out", str(out), "--progress", "json"]
 
 
 def _environment(api_key: str) -> dict[str, str]:
@@ -36,9 +43,9 @@ def _environment(api_key: str) -> dict[str, str]:
 class Instrument:
     """Start it from the main thread. It dies with this process, and leaving the ``with`` block kills all of it."""
 
-    def __init__(self, spec: Path, out: Path, api_key: str) -> None:
+    def __init__(self, spec: Path, out: Path, api_key: str, kind: str = Run.Kind.LOAD) -> None:
         self._process = spawn(
-            command(spec, out),
+            command(spec, out, kind),
             env=_environment(api_key),
             cwd=str(settings.BASE_DIR),
             stdin=subprocess.PIPE,

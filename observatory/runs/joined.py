@@ -1,6 +1,5 @@
 """A load host as one of several: it takes a shard of a run that another host leads, and measures it."""
 
-import json
 import logging
 import os
 import shutil
@@ -61,9 +60,8 @@ class Relay:
 @contextmanager
 def measuring(shard: Shard, directory: Path, secret: str, renew: Renew) -> Iterator[tuple[Instrument, Watch, Relay]]:
     """The instrument of a shard at work in ``directory``."""
-    asked = shard.run.spec | {"shard": {**shard.run.spec["shard"], "index": shard.index}}
-    spec = directory / "spec.json"
-    spec.write_text(json.dumps(asked, allow_nan=False))
+    spec = work.furnish(shard.run, directory, shard={**shard.run.spec["shard"], "index": shard.index})
+    connection.close()  # each step opens its own
     copier = spool.Copier(shard.run, directory, secret, shard.index)
     with Instrument(spec, directory, secret) as instrument, Watch(instrument, copier, secret, renew) as watch:
         yield instrument, watch, Relay(shard, instrument)
@@ -84,10 +82,11 @@ def execute(shard_id: int) -> None:
             return
         shards.set_clock(shard, clocks.compare())
         directory.mkdir(parents=True, mode=0o700)
-        connection.close()  # each step opens its own
         with measuring(shard, directory, secret, partial(shards.renew, shard)) as (instrument, watch, relay):
             ending = follow(shard.run, instrument, watch, relay.step)
             _finish(shard, ending, directory, secret)
+    except work.Missing as missing:
+        _finish(shard, missing.ending, directory, secret)
     except Exception as error:
         logger.exception("shard %s of run %s could not be carried out", shard.index, shard.run_id)
         _finish(shard, Ending(Run.Status.FAILED, "load_host", f"could not carry it out: {error}"), directory, secret)

@@ -1,6 +1,5 @@
 """One execution: claim the run, start the instrument, watch it, and put down how it ended, whatever happens."""
 
-import json
 import logging
 import os
 import shutil
@@ -12,7 +11,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
-from observatory.runs import clocks, dispatch, ingest, merging, plain, shards, spool, states, work
+from observatory.runs import clocks, dispatch, engines, ingest, merging, plain, shards, spool, states, work
 from observatory.runs.crew import Crew
 from observatory.runs.follow import follow
 from observatory.runs.ingest import Ending
@@ -20,6 +19,7 @@ from observatory.runs.instrument import Instrument
 from observatory.runs.joined import measuring
 from observatory.runs.models import Run
 from observatory.runs.patience import patiently
+from observatory.runs.powerhosts import PowerHosts
 from observatory.runs.watch import Watch
 from runners.load.judgement import reason
 
@@ -40,7 +40,6 @@ def execute(run_id: int) -> None:
     secret = ""
     try:
         secret = run.endpoint.api_key
-        connection.close()  # nothing needs it until the run has ended
         directory.mkdir(parents=True, mode=0o700)
         if work.moved(run):
             _store(run, work.MOVED, directory, secret, _PATIENCE_S)
@@ -48,6 +47,8 @@ def execute(run_id: int) -> None:
             _measure_and_store(run, directory, secret)
         else:
             _measure_together(run, directory, secret)
+    except (work.Missing, engines.NotMeasuredError) as unable:
+        _store(run, unable.ending, directory, secret, _PATIENCE_S)
     except (OSError, ImproperlyConfigured, clocks.ClockError) as error:
         logger.exception("run %s could not be carried out", run.pk)
         _store(run, _host_fault(error), directory, secret, _PATIENCE_S)
@@ -66,25 +67,38 @@ def execute(run_id: int) -> None:
 
 
 def _measure_and_store(run: Run, directory: Path, secret: str) -> None:
-    spec = directory / "spec.json"
-    spec.write_text(json.dumps(run.spec, allow_nan=False))
-    copier = spool.Copier(run, directory, secret)
-    renew = partial(states.renew, run)
-    with Instrument(spec, directory, secret) as instrument, Watch(instrument, copier, secret, renew) as watch:
-        _store(run, follow(run, instrument, watch), directory, secret, _PATIENCE_S)
+    copier, hosts = spool.Copier(run, directory, secret), PowerHosts(run)
+    if ending := hosts.gather():
+        _store(run, ending, directory, secret, _PATIENCE_S)
+        return
+    renew = hosts.renewing(partial(states.renew, run))
+    with engines.running(run, directory, secret, renew) as engine:
+        spec = work.furnish(run, directory, **engines.aimed(run, engine))
+        connection.close()  # nothing needs it until the run has ended
+        instrument = Instrument(spec, directory, secret, run.kind)
+        with instrument, Watch(instrument, copier, secret, renew) as watch:
+            ending = follow(run, instrument, watch, partial(engines.died, engine))
+            engines.end(engine, directory)
+            hosts.close()
+            _store(run, ending, directory, secret, _PATIENCE_S, hosts)
 
 
 def _measure_together(run: Run, directory: Path, secret: str) -> None:
     """As the first of several load hosts, and the one that brings all of them together."""
+    hosts = PowerHosts(run)
+    if ending := hosts.gather():
+        _store(run, ending, directory, secret, _PATIENCE_S)
+        return
     first = shards.create(run, run.lease_owner)
     shards.set_clock(first, clocks.compare())
     own = directory / "0"
     own.mkdir()
     crew = Crew(run)
-    with measuring(first, own, secret, crew.renew) as (instrument, watch, relay):
+    with measuring(first, own, secret, hosts.renewing(crew.renew)) as (instrument, watch, relay):
         ending = follow(run, instrument, watch, lambda: relay.step() or crew.step())
         crew.close(ending)
-        _store(run, crew.judged(ending), directory, secret, _PATIENCE_S)
+        hosts.close()
+        _store(run, crew.judged(ending), directory, secret, _PATIENCE_S, hosts)
 
 
 def _host_fault(error: Exception) -> Ending:
@@ -100,10 +114,16 @@ def _fault(ending: Ending) -> dict[str, str] | None:
     return None if ending.status is Run.Status.FINISHED else reason(ending.code, ending.text)
 
 
-def _store(run: Run, ending: Ending, directory: Path, secret: str, patience_s: float) -> None:
-    """Ends the run with what lies in ``directory``, and waits for a database that is away."""
+def _store(
+    run: Run, ending: Ending, directory: Path, secret: str, patience_s: float, hosts: PowerHosts | None = None
+) -> None:
+    """Ends the run with what lies in ``directory`` and what its ``hosts`` sampled, and waits for a database that is
+    away.
+    """
     if run.load_hosts > 1:
         directory = merging.merged(run, directory, _fault(ending))
+    if hosts:
+        hosts.put(directory)
     results = ingest.collect(run, directory, secret)
     if ending.status is Run.Status.FINISHED and results.summary is None:
         ending = Ending(Run.Status.FAILED, ending.code or "no_summary", ending.text or "It left no summary.")

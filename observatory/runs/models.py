@@ -16,6 +16,10 @@ class Run(models.Model):
     failed: nothing usable was measured. lost: the worker vanished; its partial rows are kept, nothing is sent again.
     """
 
+    class Kind(models.TextChoices):
+        LOAD = "load"
+        QUALITY = "quality"
+
     class Status(models.TextChoices):
         QUEUED = "queued"
         RUNNING = "running"
@@ -29,8 +33,12 @@ class Run(models.Model):
         API = "api"
         SCHEDULE = "schedule"
         DEMO = "demo"
+        STUDY = "study"
 
-    benchmark = models.ForeignKey(Benchmark, on_delete=models.PROTECT, related_name="runs")
+    kind = models.CharField(max_length=20, choices=Kind, default=Kind.LOAD)
+    benchmark = models.ForeignKey(
+        Benchmark, null=True, blank=True, on_delete=models.PROTECT, related_name="runs", help_text="Of a load run"
+    )
     deployment = models.ForeignKey(Deployment, on_delete=models.PROTECT, related_name="runs")
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="runs")
     accelerator_group = models.CharField(max_length=100, blank=True)
@@ -66,6 +74,7 @@ class Run(models.Model):
     requests_file = models.FileField(upload_to="runs", blank=True, max_length=300)
     power_file = models.FileField(upload_to="runs", blank=True, max_length=300)
     server_file = models.FileField(upload_to="runs", blank=True, max_length=300)
+    answers_file = models.FileField(upload_to="runs", blank=True, max_length=300)
     tags = models.JSONField(default=list)
     reserved_usd = models.DecimalField(
         max_digits=24, decimal_places=12, null=True, blank=True, help_text="Most that it may cost at a paid endpoint"
@@ -86,6 +95,9 @@ class Run(models.Model):
                 condition=Q(status="running") & ~Q(accelerator_group=""),
                 name="one_running_run_per_accelerator_group",
             ),
+            models.CheckConstraint(
+                condition=Q(kind="load") ^ Q(benchmark__isnull=True), name="load_runs_have_a_benchmark"
+            ),
             models.UniqueConstraint(
                 fields=("gathering",), condition=Q(gathering=True), name="one_run_gathers_load_hosts_at_a_time"
             ),
@@ -96,6 +108,13 @@ class Run(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("run", args=[self.pk])
+
+    @property
+    def asks(self) -> str:
+        """What is put to the deployment, by name: its benchmark, or the task set of an evaluation."""
+        if self.benchmark is not None:
+            return self.benchmark.name
+        return f"quality: {(self.spec.get('tasks') or {}).get('name', '')}"
 
     @property
     def ended(self) -> bool:
@@ -147,6 +166,45 @@ class Shard(models.Model):
     @property
     def host(self) -> str:
         return self.owner.rpartition(":")[0]
+
+
+class Sampling(models.Model):
+    """Power that the worker of one machine samples for a running run that is driven from another one.
+
+    waiting -> sampling -> ended | lost. It counts as ready once its clock is known. Clocks: the broker's time less its
+    CLOCK_MONOTONIC, in nanoseconds, before and after.
+    """
+
+    class Status(models.TextChoices):
+        WAITING = "waiting"
+        SAMPLING = "sampling"
+        ENDED = "ended"
+        LOST = "lost"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="samplings")
+    host = models.CharField(max_length=63, help_text="The name in the worker's queue, power.NAME")
+    epoch = models.PositiveIntegerField()
+    status = models.CharField(max_length=20, choices=Status, default=Status.WAITING)
+    owner = models.CharField(max_length=200, blank=True)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    stop = models.BooleanField(default=False)
+    power_w = models.FloatField(null=True, blank=True, help_text="Latest reading of all its devices together")
+
+    clock_offset_ns = models.BigIntegerField(null=True, blank=True)
+    clock_bound_ns = models.BigIntegerField(null=True, blank=True)
+    end_offset_ns = models.BigIntegerField(null=True, blank=True)
+
+    code = models.CharField(max_length=60, blank=True)
+    text = models.TextField(blank=True)
+    description = models.JSONField(null=True, blank=True, help_text="The sampler's account of itself")
+    power_file = models.FileField(upload_to="runs", blank=True, max_length=300)
+
+    class Meta:
+        ordering = ("run", "host")
+        constraints = (models.UniqueConstraint(fields=("run", "host"), name="sampling_once_per_host"),)
+
+    def __str__(self) -> str:
+        return f"Power of {self.host} for run {self.run_id}"
 
 
 class Stage(models.Model):

@@ -4,6 +4,7 @@ The reserve is the worst case of ``runners.budget`` at the dearest price that ca
 so that the instrument too refuses a run that could cost more. Settling counts the tokens of the rows.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
@@ -18,10 +19,18 @@ from observatory.runs.models import Run
 from observatory.theory.accounts import api_prices
 from observatory.theory.accounts.api_cost import Rate, Rates, api_cost
 from observatory.theory.accounts.money import Usd
-from observatory.theory.accounts.usage import Usage
-from runners.budget import CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS, CHECK_REQUESTS, longest_input, worst_case_usd
+from observatory.theory.accounts.usage import Convention, Usage, convention_of, usage_of
+from runners.budget import (
+    CHECK_INPUT_TOKENS,
+    CHECK_OUTPUT_TOKENS,
+    CHECK_REQUESTS,
+    Budget,
+    longest_input,
+    worst_case_usd,
+)
+from runners.quality.spec import QualitySpec, longest
 from runners.sources import most_tokens
-from runners.spec import RunSpec, SpecError, Workload
+from runners.spec import Extent, RunSpec, SpecError
 
 _CENT = Decimal("0.01")
 
@@ -45,8 +54,16 @@ def rates(endpoint: Endpoint, at: datetime | None = None) -> tuple[Rates | None,
     return found.rates, found.reason
 
 
-def budget(endpoint: Endpoint, *, stages: int, requests: int | None, input_tokens: int, output_tokens: int) -> Any:
-    """The budget of a specification as JSON. Raises SpecError that says what to change."""
+def frozen(endpoint: Endpoint, at: datetime | None = None) -> dict[str, Any] | None:
+    """The rates of a moment in a form to keep, whatever becomes of the endpoint or the list; those that a run queued
+    now keeps where none is given. None: no price by token.
+    """
+    known = rates(endpoint, at)[0] if endpoint.billing == Billing.TOKENS else None
+    return None if known is None else known.to_json()
+
+
+def budget(endpoint: Endpoint, extent: Callable[[], Extent]) -> Budget:
+    """What a run of that extent may cost. Raises SpecError that says what to change."""
     if endpoint.billing == Billing.MACHINE:
         provider = "" if endpoint.price_provider else api_prices.provider_at(endpoint.url)
         if provider:
@@ -55,18 +72,23 @@ def budget(endpoint: Endpoint, *, stages: int, requests: int | None, input_token
                 "say that it is paid by the token, or not at all"
             )
     if endpoint.billing != Billing.TOKENS:
-        return {}
+        return Budget()
     known, reason = rates(endpoint)
     if known is None or known.input is None or known.output is None:
         raise SpecError(
             f"endpoint: it is paid by the token and its price is unknown. {reason} Edit the endpoint: name provider "
             "and model of the price list, or enter both rates"
         )
-    price_in, price_out = _highest(known, input_tokens)
-    if requests is None:
+    most = extent()
+    price_in, price_out = _highest(known, most.input_tokens)
+    if most.requests is None:
         raise SpecError("load.requests: say how many requests a stage sends; by time alone the cost has no bound")
     worst = worst_case_usd(
-        price_in, price_out, requests=stages * requests, input_tokens=input_tokens, output_tokens=output_tokens
+        price_in,
+        price_out,
+        requests=most.stages * most.requests,
+        input_tokens=most.input_tokens,
+        output_tokens=most.output_tokens,
     )
     cap = Decimal(str(settings.MONEY_RUN_USD))
     if worst > cap:
@@ -74,12 +96,12 @@ def budget(endpoint: Endpoint, *, stages: int, requests: int | None, input_token
             f"load: the run may cost up to {Usd(worst).text}, above the ${cap:g} that a run may (MONEY_RUN_USD): "
             "ask for fewer requests, fewer stages or shorter answers"
         )
-    return {
-        "max_usd": float(worst.quantize(_CENT, ROUND_CEILING)),
-        "input_usd_per_mtok": float(price_in),
-        "output_usd_per_mtok": float(price_out),
-        "source": known.source,
-    }
+    return Budget(
+        max_usd=float(worst.quantize(_CENT, ROUND_CEILING)),
+        input_usd_per_mtok=float(price_in),
+        output_usd_per_mtok=float(price_out),
+        source=known.source,
+    )
 
 
 def _highest(known: Rates, input_tokens: int) -> tuple[Decimal, Decimal]:
@@ -90,7 +112,7 @@ def _highest(known: Rates, input_tokens: int) -> tuple[Decimal, Decimal]:
     return max(rate.at(longest).rate for rate in prompts), answer
 
 
-def reserve(spec: RunSpec, confirmed: str = "") -> Decimal | None:
+def reserve(spec: RunSpec | QualitySpec, confirmed: str = "") -> Decimal | None:
     """What the run must set aside, None where nothing is charged by the token. To be called in the transaction that
     queues it. Raises SpecError when the month's money is spent, NotConfirmed when the amount must be typed first.
     """
@@ -109,7 +131,7 @@ def reserve(spec: RunSpec, confirmed: str = "") -> Decimal | None:
     return amount
 
 
-def must_type(spec: RunSpec) -> str:
+def must_type(spec: RunSpec | QualitySpec) -> str:
     """The amount that starts the run only when it is typed; empty for small ones."""
     usd = spec.budget.max_usd
     return f"{usd:.2f}" if usd is not None and usd > settings.MONEY_CONFIRM_USD else ""
@@ -129,38 +151,69 @@ def spent_this_month() -> Decimal:
 
 
 def settled(run: Run, requests: pa.Table | None) -> Decimal | None:
-    """What the rows of an ended run say that it cost, never more than was reserved. None: its reserve stands.
+    """What the rows of an ended run say that it cost, be it more than was reserved. None: its reserve stands.
 
     A request that was sent but whose usage is unknown counts at its worst, as does the check before the run.
     """
-    known = _settling_rates(run)
-    if run.reserved_usd is None or requests is None or known is None:
+    kept = run.setup["endpoint"]["rates"] if run.reserved_usd is not None else None
+    if requests is None or kept is None:
         return None
-    asked = RunSpec.from_json(run.spec).workload
+    known = Rates.from_json(kept)
+    longest, apart = _longest(run), _reasoning_apart(run)
     sent = [row for row in requests.select(list(_COLUMNS)).to_pylist() if row["sent_ns"] is not None]
-    usages = [_usage(row, asked) for row in sent]
+    usages = [_usage(row, longest, apart) for row in sent]
     usages += [Usage(CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS)] * CHECK_REQUESTS
     costs = [api_cost(usage, known).usd for usage in usages]
     if None in costs:
         return None
-    return min(run.reserved_usd, Usd.total(cost for cost in costs if cost is not None).amount)
+    return Usd.total(cost for cost in costs if cost is not None).amount
 
 
-_COLUMNS = ("sent_ns", "input_tokens", "cached_tokens", "output_tokens")
+def notice(run: Run) -> str:
+    """What must be said of the money of an ended run; empty when it stayed within its reserve."""
+    if run.settled_usd is None or run.reserved_usd is None or run.settled_usd <= run.reserved_usd:
+        return ""
+    return (
+        f"It cost {Usd(run.settled_usd).text}, more than the {Usd(run.reserved_usd).text} that were set aside: the "
+        "provider charged more tokens than were asked for. The month is charged in full."
+    )
 
 
-def _settling_rates(run: Run) -> Rates | None:
-    if run.reserved_usd is None:
-        return None
-    return rates(run.endpoint, run.started_at or datetime.now(UTC))[0]
+_COLUMNS = ("sent_ns", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 
 
-def _usage(row: dict[str, Any], asked: Workload) -> Usage:
-    given = row["input_tokens"]
-    if given is None:
-        given = longest_input(most_tokens(asked.input_tokens) or 0)
-    made = row["output_tokens"]
+def _reasoning_apart(run: Run) -> bool:
+    """Whether the provider that answered reports reasoning beside its output tokens."""
+    endpoint = run.setup["endpoint"]
+    provider = api_prices.provider_at(endpoint["url"]) or endpoint["price_provider"]
+    return not convention_of(provider).reasoning_inside_output
+
+
+def _longest(run: Run) -> tuple[int, int]:
+    """The most tokens that a prompt may have had, and its answers together."""
+    if run.kind == Run.Kind.QUALITY:
+        asked = QualitySpec.from_json(run.spec)
+        most = longest(asked.tasks.tasks(), asked.output_tokens)
+        return longest_input(most["input_tokens"]), most["output_tokens"]
+    workload = RunSpec.from_json(run.spec).workload
+    answers = (most_tokens(workload.output_tokens) or 0) * workload.choices
+    return longest_input(most_tokens(workload.input_tokens) or 0), answers
+
+
+def _usage(row: dict[str, Any], longest: tuple[int, int], apart: bool) -> Usage:
+    """A row's tokens by class. Every dialect's rows hold cached tokens inside the input.
+
+    More reasoning than output can only have been reported apart, whoever the provider is.
+    """
+    given = longest[0] if row["input_tokens"] is None else row["input_tokens"]
+    made, thought = row["output_tokens"], row["reasoning_tokens"] or 0
     if made is None:
-        made = (most_tokens(asked.output_tokens) or 0) * asked.choices
-    cached = min(row["cached_tokens"] or 0, given)
-    return Usage(given - cached, made, cache_read=cached)
+        made, thought = longest[1], 0
+    apart = apart or thought > made
+    return usage_of(
+        Convention.XAI if apart else Convention.OPENAI,
+        input=given,
+        output=made,
+        cache_read=min(row["cached_tokens"] or 0, given),
+        reasoning=thought,
+    )

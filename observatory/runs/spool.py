@@ -92,7 +92,7 @@ def fetch(run: Run, directory: Path, shard: int = 0) -> None:
 
 
 def discard(run: Run) -> None:
-    """The parts and all of the other load hosts' are of no more use. What cannot be deleted stays: that must not keep a
+    """The parts and all of the other hosts' are of no more use. What cannot be deleted stays: that must not keep a
     run from ending.
     """
     try:
@@ -104,5 +104,7 @@ def discard(run: Run) -> None:
             for file in _files(where):
                 default_storage.delete(f"{where}/{file}")
             default_storage.delete(where)
+        for sampling in run.samplings.exclude(power_file=""):
+            sampling.power_file.delete()
     except Exception:
         logger.exception("run %s: its partial rows could not be deleted from storage", run.pk)

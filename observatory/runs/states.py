@@ -15,8 +15,11 @@ from django.db.models import Case, F, QuerySet, Value, When
 from django.db.models.functions import Now
 
 from observatory.benchmarks.models import Benchmark
+from observatory.catalog.models import Deployment
 from observatory.runs import money, spec
 from observatory.runs.models import Run
+from runners.quality.spec import QualitySpec
+from runners.spec import RunSpec
 
 #: The reason code of a running run whose lease ran out: its worker gets one more heartbeat to come back.
 SILENT = "silent"
@@ -30,26 +33,42 @@ class Hold:
     cancel: bool
 
 
-def queue(benchmark: Benchmark, trigger: str, user: User | None = None, confirmed: str = "") -> Run:
+def queue(
+    benchmark: Benchmark,
+    trigger: str,
+    user: User | None = None,
+    confirmed: str = "",
+    asked: RunSpec | None = None,
+) -> Run:
     """A new run that waits for a worker; ``dispatch.publish`` wakes one. Raises SpecError with what to change.
 
-    ``confirmed``: the amount that was typed, for a run that may cost much at a paid endpoint.
+    ``confirmed``: the amount that was typed, for a run that may cost much at a paid endpoint. ``asked``: what is asked
+    of the benchmark's deployment when that is more than the benchmark says.
     """
-    asked = spec.build(benchmark)
-    deployment = benchmark.deployment
+    asked = asked or spec.build(benchmark)
+    return queue_asked(
+        asked,
+        benchmark.deployment,
+        confirmed,
+        benchmark=benchmark,
+        trigger=trigger,
+        started_by=user,
+        load_hosts=asked.shard.count,
+        setup=spec.setup(benchmark),
+    )
+
+
+def queue_asked(asked: RunSpec | QualitySpec, deployment: Deployment, confirmed: str, **fields: Any) -> Run:
+    """A new run of any kind. Raises SpecError where its money may not be spent."""
     with transaction.atomic():
         return Run.objects.create(
-            benchmark=benchmark,
             deployment=deployment,
             endpoint=deployment.endpoint,
             accelerator_group=deployment.accelerator_group,
-            trigger=trigger,
-            started_by=user,
             spec=asked.to_json(),
             spec_sha256=spec.fingerprint(asked),
-            load_hosts=asked.shard.count,
-            setup=spec.setup(benchmark),
             reserved_usd=money.reserve(asked, confirmed),
+            **fields,
         )
 
 

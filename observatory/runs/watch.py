@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable
 from enum import Enum, auto
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 
 from observatory.runs import plain, states
-from observatory.runs.instrument import Instrument
 from observatory.runs.spool import Copier
 
 logger = logging.getLogger(__name__)
@@ -33,6 +32,13 @@ _SERIES_POINTS = 600
 
 #: Takes progress and its series to the database.
 Renew = Callable[[dict[str, Any], list[dict[str, Any]]], states.Hold]
+
+
+class Working(Protocol):
+    """An instrument, or anything else whose progress is told."""
+
+    @property
+    def progress(self) -> dict[str, Any]: ...
 
 
 class Verdict(Enum):
@@ -83,10 +89,10 @@ class _Every(threading.Thread):
 
 
 class Watch:
-    """Keeps the lease by ``renew`` while the instrument runs. ``verdict`` says whether it may go on; ask it often."""
+    """Keeps the lease by ``renew`` while ``working`` goes on. ``verdict`` says whether it may go on; ask it often."""
 
-    def __init__(self, instrument: Instrument, copier: Copier, secret: str, renew: Renew) -> None:
-        self._instrument = instrument
+    def __init__(self, working: Working, copier: Copier, secret: str, renew: Renew) -> None:
+        self._working = working
         self._renew_lease = renew
         self._secret = secret
         self._series = Series()
@@ -103,7 +109,7 @@ class Watch:
 
     def _renew(self) -> None:
         begun = time.monotonic()
-        progress = plain.plain(self._instrument.progress, self._secret)
+        progress = plain.plain(self._working.progress, self._secret)
         self._series.add(progress)
         try:
             self._hold = self._renew_lease(progress, self._series.points)

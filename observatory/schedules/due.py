@@ -12,6 +12,8 @@ from django.utils import timezone
 from observatory.runs import dispatch, states
 from observatory.runs.models import Run
 from observatory.schedules.models import Occurrence, Schedule
+from observatory.studies import trials
+from observatory.studies.models import Study, Trial
 from runners.spec import SpecError
 
 #: After a long pause so many missed times are listed one by one; the oldest of them tells of those before it.
@@ -60,24 +62,26 @@ def arm(schedule: Schedule) -> None:
     schedule.save()
 
 
-def start_due(now: datetime | None = None) -> list[Run]:
-    """Starts what has come due, each schedule once however many callers ask; gives the runs that this call started."""
+def start_due(now: datetime | None = None) -> list[Run | Trial]:
+    """Starts what has come due, each schedule once however many callers ask; gives what this call started."""
     now = now or timezone.now()
-    started = []
+    started: list[Run | Trial] = []
     for schedule in Schedule.objects.filter(enabled=True, next_due_at__lte=now):
         try:
-            run = _start(schedule, now)
+            begun = _start(schedule, now)
         except CronError as error:  # a row that was not saved through ``arm``
             logger.error("schedule %s is left out: %s", schedule.pk, error)
             continue
-        if run:
-            dispatch.publish(run)
-            started.append(run)
+        if isinstance(begun, Run):
+            dispatch.publish(begun)
+        elif begun:
+            trials.advance(begun.pk)
+        started += [begun] if begun else []
     return started
 
 
-def _start(schedule: Schedule, now: datetime) -> Run | None:
-    """Takes the schedule's due times up to ``now``: the latest starts a run, those before it are listed as missed."""
+def _start(schedule: Schedule, now: datetime) -> Run | Trial | None:
+    """Takes the due times up to ``now``: the latest starts something, those before it are listed as missed."""
     due_at = schedule.next_due_at
     assert due_at is not None  # noqa: S101
     with transaction.atomic():
@@ -108,13 +112,28 @@ def _list_missed(schedule: Schedule, missed: list[datetime]) -> None:
         )
 
 
-def _occur(schedule: Schedule, due_at: datetime) -> Run | None:
-    """The run of one due time; None when the schedule's last run has not ended, or cannot be specified any more."""
+def _occur(schedule: Schedule, due_at: datetime) -> Run | Trial | None:
+    """What one due time starts; None when the last of it has not ended, or it cannot be specified any more."""
+    return _trial(schedule, schedule.study, due_at) if schedule.study else _run(schedule, due_at)
+
+
+def _trial(schedule: Schedule, study: Study, due_at: datetime) -> Trial | None:
+    running = study.trials.filter(status=Trial.Status.RUNNING).first()
+    if running:
+        _skip(schedule, due_at, f"{running} of this study was still running.")
+        return None
+    trial = trials.create(study, Run.Trigger.SCHEDULE, schedule.created_by)
+    Occurrence.objects.create(schedule=schedule, due_at=due_at, outcome=Occurrence.Outcome.STARTED, trial=trial)
+    return trial
+
+
+def _run(schedule: Schedule, due_at: datetime) -> Run | None:
     last = Run.objects.filter(occurrence__schedule=schedule, status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).first()
     if last:
         _skip(schedule, due_at, f"Run {last.pk} of this schedule was still {last.status}.")
         return None
     try:
+        assert schedule.benchmark is not None  # noqa: S101
         run = states.queue(schedule.benchmark, Run.Trigger.SCHEDULE, schedule.created_by)
     except SpecError as error:
         _skip(schedule, due_at, f"The benchmark cannot be run: {error}")

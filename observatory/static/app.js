@@ -90,16 +90,27 @@ function onSubmit(event) {
   setTimeout(() => buttons.forEach((button) => (button.disabled = true)));
 }
 
+// Fields that count only for some choices are shown for these. Without this script all are.
+function showFields() {
+  for (const part of document.querySelectorAll("[data-only]")) {
+    const chooser = part.closest("form").elements[part.dataset.only];
+    part.hidden = !part.dataset.values.split(" ").includes(chooser.value);
+  }
+}
+
 document.addEventListener("submit", onSubmit);
+document.addEventListener("change", showFields);
 document.addEventListener("keydown", onKey);
 document.addEventListener("click", onClick);
 document.addEventListener("htmx:afterSettle", showPicks);
 document.addEventListener("DOMContentLoaded", () => {
   showTheme(document.documentElement.dataset.theme || "");
   showPicks();
+  showFields();
   document.body.dataset.ready = "yes";
 });
 window.addEventListener("pageshow", (event) => {
   if (event.persisted) document.querySelectorAll("form [type=submit]:disabled").forEach((button) => (button.disabled = false));
   showPicks();
+  showFields();
 });

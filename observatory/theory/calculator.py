@@ -1,7 +1,7 @@
 """A calculator: inputs with units and bounds, one pure function, outputs with units, and what it all rests on.
 
 Command line, REST and pages are made from this declaration alone. Inputs that several calculators share have one name
-everywhere, so that the catalog can fill them: see ``observatory/pages/theory_facts.py``.
+everywhere, so that the catalog can fill them: see ``observatory/catalog/theory_facts.py``.
 """
 
 import re

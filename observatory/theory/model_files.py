@@ -16,7 +16,7 @@ from django.conf import settings
 from observatory.theory import tensors
 from observatory.theory.calculator import Refused, refuse
 from observatory.theory.formats import Matrix
-from runners.demo_engine import model_path
+from runners.engines.packaged import model_path
 
 ENDINGS = (".gguf", ".safetensors")
 MOST_BYTES = 2_000_000_000

@@ -5,7 +5,7 @@ from time import time
 from typing import Any
 
 from runners.load import body
-from runners.load.body import DecodeError, NotJson
+from runners.load.body import Content, DecodeError, NotJson
 from runners.load.dates import skew_s
 from runners.load.dialects import BadPayload, DialectForm, InbandError
 from runners.load.dialects.base import error_text
@@ -13,7 +13,8 @@ from runners.load.exchange import Exchange
 from runners.load.framing import TooManyBytes
 from runners.load.outcomes import Outcome
 from runners.load.repeats import repeats
-from runners.load.sse import Event, EventTooLarge
+from runners.load.sse import Event, EventTooLarge, StreamDecoder
+from runners.load.stamped import StampedBytes
 from runners.load.tokens import CountTokens
 from runners.load.transcript import Transcript
 
@@ -266,9 +267,17 @@ class Answer:
         return False
 
     def _read_stream(self) -> None:
-        content, said = body.content(self._exchange.response), self.said
-        came = content.body
-        decoder = self._form.framing.decoder(came.data)
+        content, more = Content(self._exchange.response), True
+        while more:
+            decoder = self._form.framing.decoder(content.came.data)
+            self._read_events(content.came, decoder)
+            more = content.go_on(decoder.at)
+        tail = decoder.tail()
+        if tail is not None and not self.said.done:
+            self._read_tail(tail, content.came.stamp_ns(tail.end))
+
+    def _read_events(self, came: StampedBytes, decoder: StreamDecoder) -> None:
+        said = self.said
         while event := decoder.next():
             self._read_event(event, came.stamp_ns(event.end))
             if said.plain is not None and not said.done:
@@ -276,11 +285,6 @@ class Answer:
                 if texts:
                     said.again(texts, came.all_stamps_ns(ends))
                     decoder.at = ends[-1]
-        if content.error:
-            raise content.error
-        tail = decoder.tail()
-        if tail is not None and not said.done:
-            self._read_tail(tail, came.stamp_ns(tail.end))
 
     def _read_event(self, event: Event, stamp_ns: int) -> None:
         said = self.said
@@ -316,12 +320,10 @@ class Answer:
             return False
 
     def _read_whole(self) -> None:
-        content = body.content(self._exchange.response)
-        if content.error:
-            raise content.error
-        data = content.body.data
+        content = Content(self._exchange.response)
+        data = content.whole()
         delta = self._form.read_whole(body.parse(data))
-        self.said.take_whole(delta, content.body.stamp_ns(len(data)))
+        self.said.take_whole(delta, content.came.stamp_ns(len(data)))
 
     # tokens
 

@@ -2,10 +2,9 @@
 
 import json
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import orjson
 
 from runners.load.framing import MAX_BODY_BYTES, Response, TooManyBytes
@@ -29,43 +28,65 @@ def compressed(response: Response) -> bool:
     return _encoding(response) not in (b"", b"identity")
 
 
-@dataclass(frozen=True)
 class Content:
-    """What a body holds; ``error`` is why nothing follows it."""
+    """What a body holds, gzip and deflate undone although they were not asked for.
 
-    body: StampedBytes
-    error: DecodeError | TooManyBytes | None = None
+    ``came`` is the part at hand: all of it at once, unless it was compressed. Raises DecodeError.
+    """
+
+    def __init__(self, response: Response) -> None:
+        body, encoding = response.body(), _encoding(response)
+        self._pieces: Iterator[tuple[int, bytes]] = iter(())
+        self._error: DecodeError | TooManyBytes | None = None
+        self.came = body
+        if encoding in (b"", b"identity"):
+            return
+        if encoding not in _COMPRESSED:
+            raise DecodeError(f"content encoding {encoding.decode('latin-1')} was not asked for")
+        self._pieces = _inflate(body)
+        self.came = body.followed_by([], len(body.data))
+        self.go_on(0)
+
+    def go_on(self, at: int) -> bool:
+        """Lets go of the first ``at`` bytes and takes some more; False at the end. Raises DecodeError, TooManyBytes."""
+        if self._error:
+            raise self._error
+        pieces: list[tuple[int, bytes]] = []
+        size = 0
+        try:
+            while size < _INFLATE_BYTES:
+                pieces.append(next(self._pieces))
+                size += len(pieces[-1][1])
+        except StopIteration:
+            pass
+        except (DecodeError, TooManyBytes) as error:
+            self._error = error
+        if not pieces and not self._error:
+            return False
+        self.came = self.came.followed_by(pieces, at)
+        return True
+
+    def whole(self) -> bytes:
+        """All of it. Raises DecodeError, TooManyBytes."""
+        while self.go_on(0):
+            pass
+        return self.came.data
 
 
-def content(response: Response) -> Content:
-    """The body; gzip and deflate undone although they were not asked for. Raises DecodeError."""
-    body, encoding = response.body(), _encoding(response)
-    if encoding in (b"", b"identity"):
-        return Content(body)
-    if encoding not in _COMPRESSED:
-        raise DecodeError(f"content encoding {encoding.decode('latin-1')} was not asked for")
-    data, ends, start = bytearray(), list[int](), 0
-    error: DecodeError | TooManyBytes | None = None
-    inflater = zlib.decompressobj(_GZIP_WBITS)
-    try:
-        for end in body.ends.tolist():
-            _inflate(inflater, body.data[start:end], data)
-            ends.append(len(data))
-            start = end
-    except zlib.error as broken:
-        error = DecodeError(f"broken compression: {broken}")
-    except TooManyBytes as too_many:
-        error = too_many
-    ends += [len(data)] * (len(body.ends) - len(ends))
-    return Content(body.with_data(bytes(data), np.array(ends, dtype=np.int64)), error)
-
-
-def _inflate(inflater: "zlib._Decompress", piece: bytes, data: bytearray) -> None:
-    while piece:
-        data += inflater.decompress(piece, _INFLATE_BYTES)
-        if len(data) > MAX_BODY_BYTES:
-            raise TooManyBytes
-        piece = inflater.unconsumed_tail
+def _inflate(body: StampedBytes) -> Iterator[tuple[int, bytes]]:
+    """Pieces of bounded size with their stamps. Raises DecodeError, TooManyBytes."""
+    inflater, total = zlib.decompressobj(_GZIP_WBITS), 0
+    for stamp_ns, piece in body.reads():
+        while piece:
+            try:
+                data = inflater.decompress(piece, _INFLATE_BYTES)
+            except zlib.error as error:
+                raise DecodeError(f"broken compression: {error}") from None
+            total += len(data)
+            if total > MAX_BODY_BYTES:
+                raise TooManyBytes
+            yield stamp_ns, data
+            piece = inflater.unconsumed_tail
 
 
 def _encoding(response: Response) -> bytes:

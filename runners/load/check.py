@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil, inf
 from typing import Any
 
 import orjson
@@ -18,6 +19,7 @@ from runners.load.transport import Destination
 from runners.load.variants import Images
 from runners.load.words import WORDS, LengthFit, Words
 from runners.load.workloads import Message
+from runners.sources import Prefixes, Synthetic, most_tokens
 from runners.spec import Timeouts
 
 _SMALL_WORDS, _LARGE_WORDS = 16, 112
@@ -127,7 +129,7 @@ def check(
     """
     words = Words(0, f"{salt}/check")
     small = words.text("small", _SMALL_WORDS)
-    requests, row = _accepted(asker, requests, small)
+    requests, row = accepted(asker, requests, small)
     if row["outcome"] != Outcome.OK:
         raise Unusable(row["outcome"], explain(row))
     for model in requests.models[1:]:
@@ -154,7 +156,7 @@ def _lengths(
     return fit, "usage" if fit.checked else "unknown", None
 
 
-def _accepted(asker: Asker, requests: Requests, prompt: str) -> tuple[Requests, dict[str, Any]]:
+def accepted(asker: Asker, requests: Requests, prompt: str) -> tuple[Requests, dict[str, Any]]:
     """The first form of the request that is not refused with 400 or 422, and its row; else the full form's refusal."""
     first = asker.ask(requests, prompt)
     if first["http_status"] not in _REFUSED:
@@ -215,3 +217,19 @@ def explain(row: dict[str, Any]) -> str:
     """What went wrong in words, with what to do."""
     detail = f" ({row['detail']})" if row["detail"] else ""
     return f"{HELP[Outcome(row['outcome'])]}{detail}"
+
+
+def refuse_too_short(checked: Checked) -> None:
+    """Raises Unusable for prompts that cannot be as short as asked. Pictures count as tokens that nobody asked for, and
+    not every workload counts the template as a part of the length.
+    """
+    workload, fit = checked.requests.workload, checked.fit
+    if not fit.checked or workload.images.count or not isinstance(workload.source, Synthetic | Prefixes):
+        return
+    longest = min(most_tokens(tokens) or inf for tokens in workload.input_sweep or (workload.input_tokens,))
+    if longest <= round(fit.overhead_tokens):
+        raise Unusable(
+            "prompt_too_short",
+            f"prompts of {longest} tokens cannot be sent: the chat template alone has "
+            f"{fit.overhead_tokens:.0f} tokens; ask for at least {ceil(fit.overhead_tokens + fit.tokens_per_word)}",
+        )

@@ -353,6 +353,11 @@ class Engine:
             if exchange is None:
                 continue
             limit = next_limit(connection, exchange, limits)
+            if limit.at_ns <= now and connection.open:  # what has come in time may only wait to be read
+                self._read(connection)
+                if connection.exchange is not exchange:
+                    continue
+                limit = next_limit(connection, exchange, limits)
             if limit.at_ns > now:
                 self._limit_ns = min(self._limit_ns, limit.at_ns)
             elif limit.outcome is None:

@@ -1,6 +1,6 @@
 """JSON lines out of a body: every line that is not blank is an event."""
 
-from runners.load.sse import MAX_EVENT_BYTES, Event, EventTooLarge
+from runners.load.sse import MAX_EVENT_BYTES, MAX_LINES, Event, EventTooLarge
 
 
 class LineDecoder:
@@ -9,6 +9,7 @@ class LineDecoder:
     def __init__(self, body: bytes) -> None:
         self._body = body
         self.at = 0
+        self._lines = 0
 
     def next(self) -> Event | None:
         """None when no whole line is left. Raises EventTooLarge."""
@@ -21,6 +22,9 @@ class LineDecoder:
             if not end:
                 return None
             self.at = end
+            self._lines += 1
+            if self._lines > MAX_LINES:
+                raise EventTooLarge
             if line := body[start:end].strip():
                 return Event(b"", line, start, end)
 

@@ -8,11 +8,13 @@ import re
 from typing import NamedTuple, Protocol
 
 MAX_EVENT_BYTES = 4 * 1024 * 1024
+#: Of one body: reading more would hold up what else is measured.
+MAX_LINES = 1_000_000
 _LINE_END = re.compile(rb"\r\n?|\n")
 
 
 class EventTooLarge(Exception):
-    """A line or event went over MAX_EVENT_BYTES."""
+    """A line or event went over MAX_EVENT_BYTES, or a body over MAX_LINES."""
 
 
 class Event(NamedTuple):
@@ -42,13 +44,14 @@ class Decoder:
     def __init__(self, body: bytes) -> None:
         self._body = body
         self.at = 3 if body.startswith(b"\xef\xbb\xbf") else 0
+        self._lines = 0
 
     def next(self) -> Event | None:
         """None when no whole event is left. Raises EventTooLarge."""
         body, start, size, name = self._body, self.at, 0, b""
         data: list[bytes] = []
         begin = start
-        for line_end in _LINE_END.finditer(body, start):
+        for lines, line_end in enumerate(_LINE_END.finditer(body, start), self._lines):
             line = body[begin : line_end.start()]
             begin = line_end.end()
             if line:
@@ -58,7 +61,10 @@ class Decoder:
                     raise EventTooLarge
             else:
                 self.at = begin
+                if lines > MAX_LINES:
+                    raise EventTooLarge
                 if data:
+                    self._lines = lines
                     return Event(name, data[0] if len(data) == 1 else b"\n".join(data), start, begin)
                 start, size, name = begin, 0, b""
         if len(body) - begin > MAX_EVENT_BYTES:

@@ -1,7 +1,7 @@
 """From raw rows to the numbers of a stage and the verdict of a run. Pure: the same rows give the same summary."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,6 @@ from runners.spec import Arrivals, RunSpec
 
 SUMMARY_VERSION = 1
 
-Ledger = dict[str, Any]
-LedgerOf = Callable[[Window], Ledger | None]
 ServerOf = Callable[[StageRows, int, Window | None], dict[str, Any] | None]
 
 
@@ -36,11 +34,11 @@ def summarise_stage(
     spec: RunSpec,
     *,
     client: Client | None = None,
-    ledger_of: LedgerOf | None = None,
     server_of: ServerOf | None = None,
     template_tokens: float | None = None,
 ) -> dict[str, Any]:
-    """One stage in the layout of docs/result-files.md, from the rows of ``table`` that belong to it.
+    """One stage in the layout of docs/result-files.md, from the rows of ``table`` that belong to it; its energy is
+    added by ``runners.energies``.
 
     ``template_tokens``: how long the endpoint's chat template is, where that is known.
     """
@@ -48,8 +46,7 @@ def summarise_stage(
     closed, ramped = spec.load.arrivals is Arrivals.CLOSED, spec.load.ramp_from is not None
     window = rows.whole if ramped else rows.window(plan.share.part(int(plan.level)) if closed else None)
     counts = _counts(rows)
-    ledger = ledger_of(window) if ledger_of and window else None
-    metrics = _metrics(rows, window, spec, counts, ledger)
+    metrics = _metrics(rows, window, spec, counts)
     cache, lengths, flags = cache_use(rows, template_tokens), length_classes(rows), _flags(rows)
     seen = Seen(rows, window, spec, plan, counts, metrics, cache, lengths)
     server = server_of(rows, plan.index, window) if server_of else None
@@ -68,7 +65,7 @@ def summarise_stage(
         "lengths": [one.to_json() for one in lengths],
         "cache": cache.to_json(),
         "tasks": _tasks(rows),
-        "energy": ledger,
+        "energy": None,
         "cost": _cost(spec),
         "client": asdict(client) if client else None,
         "server": server,
@@ -159,19 +156,25 @@ def _flags(rows: StageRows) -> dict[str, int]:
 # metrics
 
 
-def _metrics(
-    rows: StageRows, window: Window | None, spec: RunSpec, counts: dict[str, int], ledger: Ledger | None
-) -> dict[str, Any]:
+def _metrics(rows: StageRows, window: Window | None, spec: RunSpec, counts: dict[str, int]) -> dict[str, Any]:
     metrics = _latencies(rows, spec) | _shares(rows, spec, counts)
     if window is None or window.seconds <= 0:
         return metrics
-    metrics |= _rates(rows, window, spec, counts)
-    served = float(rows.served_in(window).sum())
+    return metrics | _rates(rows, window, spec, counts) | _money(spec, window, served_in(rows, window, spec))
+
+
+@dataclass(frozen=True)
+class Served:
+    """What was served in a window: ok requests, output tokens, and tokens that its energy and money are divided by."""
+
+    requests: float
+    output_tokens: float | None
+    total_tokens: float | None
+
+
+def served_in(rows: StageRows, window: Window, spec: RunSpec) -> Served:
     output, input_ = _tokens_in(rows, window, spec)
-    total = _total(output, input_, spec)
-    metrics |= _energy(ledger, window, served, output, total)
-    metrics |= _money(spec, window, served, output, total)
-    return metrics
+    return Served(float(rows.served_in(window).sum()), output, _total(output, input_, spec))
 
 
 def _tokens_in(rows: StageRows, window: Window, spec: RunSpec) -> tuple[float | None, float | None]:
@@ -274,47 +277,17 @@ def meets_slo(rows: StageRows, bounds: Mapping[str, float]) -> Bools:
     return met
 
 
-def _energy(
-    ledger: Ledger | None, window: Window, served: float, output: float | None, total: float | None
-) -> dict[str, Any]:
-    it_j = ledger.get("it_j") if ledger else None
-    if ledger is None or it_j is None:
-        return {}
-    layers = [layer for layer in ledger["layers"] if layer["layer"] in ("accelerator", "cpu", "dram")]
-    lows, highs = [layer["low_j"] for layer in layers], [layer["high_j"] for layer in layers]
-    low = sum(lows) if None not in lows else None
-    high = sum(highs) if None not in highs else None
-    mark = Mark(ledger["mark"])
-
-    def per(amount: float | None) -> dict[str, Any] | None:
-        if not amount or amount <= 0:
-            return None
-        return rate(
-            it_j / amount,
-            round(served),
-            low=None if low is None else low / amount,
-            high=None if high is None else high / amount,
-            mark=mark,
-        )
-
-    return {
-        "power_w": per(window.seconds),
-        "wh_per_query": per(served * 3_600.0),
-        "j_per_output_token": per(output),
-        "j_per_total_token": per(total),
-    }
-
-
-def _money(spec: RunSpec, window: Window, served: float, output: float | None, total: float | None) -> dict[str, Any]:
+def _money(spec: RunSpec, window: Window, served: Served) -> dict[str, Any]:
     """A price with a source is taken as it is; one without is assumed."""
     if spec.account.usd_per_hour is None:
         return {}
     usd = spec.account.usd_per_hour * window.seconds / 3_600
-    mark, n = Mark.MEASURED if spec.account.price_source else Mark.ASSUMED, round(served)
+    mark, n = Mark.MEASURED if spec.account.price_source else Mark.ASSUMED, round(served.requests)
+    output, total = served.output_tokens, served.total_tokens
     return {
         "usd_per_mtok_output": rate(usd / output * 1e6, n, mark=mark) if output else None,
         "usd_per_mtok_total": rate(usd / total * 1e6, n, mark=mark) if total else None,
-        "usd_per_query": rate(usd / served, n, mark=mark) if served else None,
+        "usd_per_query": rate(usd / served.requests, n, mark=mark) if served.requests else None,
     }
 
 

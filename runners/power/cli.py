@@ -4,25 +4,23 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
+from runners.meters import EXAMPLES
 from runners.power.devices import SourceError
-from runners.power.sources import SOURCE_NAMES, describe, open_sources
+from runners.power.options import add_power, power_of
+from runners.power.samples import Row
+from runners.power.sources import SOURCES, Archive, Source, describe, open_sources
 from runners.spec import Power
 
 _WATCH_S = 1.2
+_ARCHIVE_NS = 120_000_000_000
 _COLUMNS = ("layer", "name", "power_w", "mark", "update_ms", "reading")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--source",
-        choices=SOURCE_NAMES,
-        default="auto",
-        help="auto: NVML for GPUs, RAPL for the host where it can be read, else a model of its CPU (default)",
-    )
-    parser.add_argument("--cpu-idle-w", type=float, help="watts of all CPUs when idle, for the modelled source")
-    parser.add_argument("--cpu-max-w", type=float, help="watts of all CPUs at full use, for the modelled source")
+    add_power(parser, "--source")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
@@ -31,10 +29,12 @@ def run(args: argparse.Namespace) -> int:
     nothing can.
     """
     try:
-        found = describe_power(Power(source=args.source, cpu_idle_w=args.cpu_idle_w, cpu_max_w=args.cpu_max_w))
+        found = describe_power(power_of(args))
     except SourceError as error:
         print(error, file=sys.stderr)
         return 2
+    if not args.power:
+        found["others"] = others(power_of(args), found)
     print(json.dumps(found, indent=1) if args.json else _text(found))
     return 0 if found["devices"] else 3
 
@@ -49,9 +49,9 @@ def describe_power(power: Power) -> dict[str, Any]:
     try:
         while time.monotonic() < end_s and any(source.devices() for source in sources):
             for row in (row for source in sources for row in source.read()):
-                power_mw = row.get("power_mw", row.get("power_instant_mw"))
-                watts[row["device"]] = power_mw / 1e3 if power_mw is not None else None
+                watts[row["device"]] = _row_w(row)
             time.sleep(0.2)
+        watts |= _archived_w(sources)
         found = describe(sources)
     finally:
         for source in sources:
@@ -59,6 +59,39 @@ def describe_power(power: Power) -> dict[str, Any]:
     for device in found["devices"]:
         device["power_w"] = watts.get(device["id"])
     return found
+
+
+def others(power: Power, found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The instruments that ``auto`` did not take: {name, serves, why}. Why it serves nothing, or how to ask for it."""
+    used = {device["source"] for device in found["devices"]}
+    rows = []
+    for name, open_source in SOURCES.items():
+        if name in used:
+            continue
+        source = open_source(power)
+        serves = [device.name for device in source.devices()]
+        why = f"not needed; to use it: --source {name}" if serves else " ".join(note.text for note in source.notes)
+        source.close()
+        rows.append({"name": name, "serves": serves, "why": why})
+    return rows + [{"name": name, "serves": [], "why": f"--source '{line}'"} for name, line in EXAMPLES.items()]
+
+
+def _row_w(row: Row) -> float | None:
+    power_mw = row.get("power_mw", row.get("power_instant_mw"))
+    return power_mw / 1e3 if power_mw is not None else None
+
+
+def _archived_w(sources: Sequence[Source]) -> dict[str, float | None]:
+    """The newest that archives have of the last minutes."""
+    now_ns, watts = time.monotonic_ns(), dict[str, float | None]()
+    for source in sources:
+        if isinstance(source, Archive) and source.devices():
+            try:
+                rows = source.between(now_ns - _ARCHIVE_NS, now_ns)
+            except SourceError:
+                continue
+            watts |= {row["device"]: _row_w(row) for row in rows}
+    return watts
 
 
 def _text(found: dict[str, Any]) -> str:
@@ -70,7 +103,13 @@ def _text(found: dict[str, Any]) -> str:
     ]
     notes = [f"- {note['text']}" for note in found["notes"]]
     head = rows if lines else ["Nothing to measure power with was found here."]
-    return "\n".join([*head, "", *notes] if notes else head)
+    text = [*head, "", *notes] if notes else head
+    return "\n".join([*text, "", "Other instruments:", *_others(found["others"])] if "others" in found else text)
+
+
+def _others(rows: list[dict[str, Any]]) -> list[str]:
+    width = max(len(row["name"]) for row in rows)
+    return [f"{row['name'].ljust(width)}  {', '.join(row['serves']) or '–'}  {row['why']}" for row in rows]
 
 
 def _cell(device: dict[str, Any], column: str) -> str:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
@@ -10,9 +10,12 @@ from runners.metrics import Mark
 
 
 class Layer(StrEnum):
+    """HOST is the whole machine as its power supplies or a meter at the wall see it: it holds all the others."""
+
     ACCELERATOR = "accelerator"
     CPU = "cpu"
     DRAM = "dram"
+    HOST = "host"
 
 
 class Note(NamedTuple):
@@ -31,8 +34,10 @@ class Device:
     """``update_ms``: how often the instrument (as it is sampled here) gives a new value. ``power_column``: the column
     of samples that holds a power reading independent of the counter, each value the mean of the ``power_window_ms``
     before it; None when there is no such reading. ``gain_low`` and ``gain_high``: factors on a reading between which
-    the truth is taken to lie. ``shared``: the board also serves others (MIG). Wrapping counters start again from 0
-    after ``wraps_at_mj``; any other decrease is a reset.
+    the truth is taken to lie. ``shared``: the board may also serve others (MIG, vGPU). Wrapping counters start again
+    from 0 after ``wraps_at_mj``; any other decrease is a reset. ``facts``: what else the source found out at its start
+    (docs/power.md). ``host``: the machine that sampled it for a run driven elsewhere, whose clock is known to
+    ``clock_bound_ms``; empty for the machine of the run itself.
     """
 
     id: str
@@ -51,6 +56,9 @@ class Device:
     power_column: str | None = None
     power_window_ms: float = 0.0
     shared: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+    host: str = ""
+    clock_bound_ms: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

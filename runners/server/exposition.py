@@ -12,7 +12,7 @@ from math import inf, nan
 _NAME_END = re.compile(r"[{ \t]")
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"')
 _LABELS = re.compile(rf"\{{(?:{_LABEL.pattern}(?:,{_LABEL.pattern})*,?)?\}}")
-_VALUE = re.compile(r"[ \t]+([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?Inf|NaN)(?:[ \t]+-?\d+)?[ \t]*")
+_VALUE = re.compile(r"[ \t]+([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?Inf|NaN)(?:[ \t]+(-?\d+))?[ \t]*")
 _ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 _ESCAPED = re.compile(r'\\[\\"n]')
 _WORDS = {"NaN": nan, "Inf": inf, "+Inf": inf, "-Inf": -inf}
@@ -24,11 +24,14 @@ class ExpositionError(ValueError):
 
 @dataclass(frozen=True)
 class Sample:
-    """``labels`` are the text between the braces; ``labels_of`` takes it apart."""
+    """``labels`` are the text between the braces; ``labels_of`` takes it apart. ``stamp_ms``: milliseconds since 1970,
+    where the page dates the sample.
+    """
 
     name: str
     labels: str
     value: float
+    stamp_ms: int | None = None
 
 
 def samples(page: str, wanted: Container[str]) -> Iterator[Sample]:
@@ -51,7 +54,8 @@ def _sample(line: str, name_end: int, number: int) -> Sample:
     value = _VALUE.fullmatch(line, at)
     if value is None:
         raise ExpositionError(f"line {number} has no value that can be read: {line[:80]}")
-    return Sample(line[:name_end], labels, _WORDS[value[1]] if value[1] in _WORDS else float(value[1]))
+    number_read = _WORDS[value[1]] if value[1] in _WORDS else float(value[1])
+    return Sample(line[:name_end], labels, number_read, int(value[2]) if value[2] else None)
 
 
 def labels_of(labels: str) -> Mapping[str, str]:

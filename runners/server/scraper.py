@@ -150,6 +150,13 @@ def _note(code: str, text: str) -> dict[str, str]:
     return {"code": code, "text": text}
 
 
+def _with_whole_paths(target: Target) -> Target:
+    """The scraper has a working folder of its own."""
+    names = ("ca_file", "client_cert_file", "client_key_file")
+    files: dict[str, Any] = {name: str(Path(file).absolute()) for name in names if (file := getattr(target, name))}
+    return replace(target, **files)
+
+
 @dataclass(frozen=True)
 class _Order:
     """Where the page is. It goes through a pipe: no command line or file holds the key that is among the headers."""
@@ -180,7 +187,7 @@ class _Order:
             "proxy": asdict(where.proxy) if where.proxy else None,
             "addresses": [[int(family), list(address)] for family, address in where.addresses],
             "preferred": where.preferred,
-            "target": asdict(self.target),
+            "target": asdict(_with_whole_paths(self.target)),
             "path": self.path,
             "headers": list(self.headers),
         }

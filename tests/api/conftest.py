@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.cache import cache
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from observatory.api import tokens
@@ -36,6 +37,11 @@ class Caller:
 
     def post(self, path: str, body: Any = None) -> Any:
         return self.call("POST", path, body)
+
+    def upload(self, path: str, data: bytes, *, part: str = "file", **fields: str) -> Any:
+        sent = {part: SimpleUploadedFile("prompts.jsonl", data), **fields}
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        return Client(raise_request_exception=False).post(f"{self.base}{path}", sent, headers=headers)
 
     def patch(self, path: str, body: Any) -> Any:
         return self.call("PATCH", path, body)

@@ -4,14 +4,17 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
 
 from observatory.api import tokens
 from observatory.api.root import api
+from observatory.benchmarks import files
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Accelerator, Site
 from observatory.schedules.models import Schedule
+from observatory.studies import trials
 from tests.api.conftest import Caller
-from tests.factories import finished_run
+from tests.factories import benchmark, finished_run, quality_result, study
 from tests.simulation import Plan
 
 pytestmark = pytest.mark.django_db
@@ -21,10 +24,11 @@ OPERATIONS = [
     for path, methods in api.get_openapi_schema(path_prefix="")["paths"].items()
     for method in methods
 ]
+STAFF_NOUNS = ("endpoints", "deployments")
 STAFF_ONLY = {
     (method, path)
     for method, path in OPERATIONS
-    if method != "GET" and path.startswith(("endpoints", "deployments", "/endpoints", "/deployments"))
+    if method != "GET" and (path.strip("/").startswith(STAFF_NOUNS) or "/power/" in path)
 }
 
 
@@ -35,12 +39,20 @@ def ids() -> dict[str, int]:
     accelerator = Accelerator.objects.create(slug="a", name="A", vendor="V")
     site = Site.objects.create(slug="s", name="S")
     schedule = Schedule.objects.create(benchmark=run.benchmark, cron="0 3 * * *")
+    trial = trials.create(study(), "page")
+    file = files.keep(SimpleUploadedFile("a.jsonl", b'"Say one."'), "", "prompts", run.started_by)
+    one, other = (quality_result(benchmark().deployment) for _ in range(2))
     return {
+        "workload-files": file.pk,
         "endpoints": run.endpoint_id,
         "deployments": run.deployment_id,
         "benchmarks": run.benchmark_id,
         "runs": run.pk,
         "schedules": schedule.pk,
+        "studies": trial.study_id,
+        "trials": trial.pk,
+        "quality": one.pk,
+        "other quality": other.pk,
         "accelerators": accelerator.pk,
         "sites": site.pk,
     }
@@ -53,11 +65,31 @@ def bodies(ids: dict[str, int]) -> dict[tuple[str, str], dict[str, Any]]:
         ("PATCH", "endpoints"): {"name": "renamed"},
         ("POST", "deployments"): {"name": "new", "endpoint_id": ids["endpoints"]},
         ("PATCH", "deployments"): {"name": "renamed"},
-        ("POST", "benchmarks"): {"name": "new", "deployment_id": ids["deployments"], "levels": [1], "requests": 5},
+        ("POST", "benchmarks"): {"name": "new", "deployment_id": ids["deployments"], "load": {"requests": 5}},
         ("PATCH", "benchmarks"): {"name": "renamed"},
         ("POST", "runs"): {"benchmark_id": ids["benchmarks"]},
         ("POST", "schedules"): {"benchmark_id": ids["benchmarks"], "cron": "0 4 * * *"},
         ("PATCH", "schedules"): {"enabled": False},
+        ("POST", "studies"): {
+            "name": "new",
+            "question": "Which?",
+            "arms": [{"name": name, "deployment_id": ids["deployments"]} for name in ("one", "two")],
+            "spec": {"load": {"levels": [1], "requests": 5}},
+            "measures": [{"metric": "ttft_ms"}],
+        },
+        ("POST", "quality"): {"deployment_id": ids["deployments"]},
+        ("POST", "quality/lm-eval"): {
+            "deployment_id": ids["deployments"],
+            "results": {"results": {"arc_easy": {"acc": 0.62, "acc_stderr": 0.0485}}},
+        },
+        ("POST", "quality/task-sets"): {
+            "name": "mine",
+            "lines": '{"id": "a", "kind": "exact", "prompt": "Say one.", "answers": ["one"]}',
+        },
+        ("POST", "quality/{key}/compare"): {"reference_id": ids["other quality"]},
+        ("POST", "runs/{key}/pricings"): {"day": "2026-11-29"},
+        ("POST", "runs/{key}/power/prometheus"): {"url": "http://127.0.0.1:9", "query": "up"},
+        ("POST", "studies/ready"): {"template": "two-phases", "name": "new"},
     }
 
 
@@ -66,12 +98,18 @@ def ask(caller: Caller, method: str, path: str, ids: dict[str, int]) -> Any:
     address = path.replace("{key}", str(ids.get(noun, "")))
     if noun == "comparison":
         address += f"?stage={ids['runs']}.0&stage={ids['runs']}.1"
-    return caller.call(method, f"/{address.lstrip('/')}", bodies(ids).get((method, noun)))
+    if (method, noun) == ("POST", "workload-files"):
+        return caller.upload(address, b'"Say one."', kind="prompts")
+    if path.endswith("/power/log"):
+        return caller.upload(address, b"timestamp, power.draw [W]\n", part="log")
+    known = bodies(ids)
+    body = None if path.endswith("/trials") else known.get((method, path.strip("/")), known.get((method, noun)))
+    return caller.call(method, f"/{address.lstrip('/')}", body)
 
 
 def test_the_matrix_covers_every_kind_of_address() -> None:
     assert len(OPERATIONS) >= 35
-    assert len(STAFF_ONLY) == 6
+    assert len(STAFF_ONLY) == 8
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
@@ -95,7 +133,7 @@ def test_a_user_may_do_all_but_change_endpoints_and_deployments(
     if (method, path) in STAFF_ONLY:
         assert (answer.status_code, answer.json()["code"]) == (403, "staff_only")
     else:
-        assert answer.status_code in (200, 201, 204) or answer.json()["code"] in ("in_use", "ended")
+        assert answer.status_code in (200, 201, 204) or answer.json()["code"] in ("in_use", "ended", "running")
 
 
 @pytest.mark.parametrize(("method", "path"), sorted(STAFF_ONLY))
@@ -103,4 +141,5 @@ def test_staff_may_change_endpoints_and_deployments(
     method: str, path: str, ids: dict[str, int], as_staff: Caller
 ) -> None:
     answer = ask(as_staff, method, path, ids)
-    assert answer.status_code in (200, 201, 204) or answer.json()["code"] == "in_use"
+    refused = answer.status_code not in (200, 201, 204)
+    assert not refused or answer.json()["code"] == ("invalid" if "/power/" in path else "in_use")

@@ -1,4 +1,5 @@
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from observatory.catalog.models import Deployment, Endpoint
 from observatory.catalog.seed import seed
 from tests.api.conftest import Caller
 from tests.factories import finished_run
+from tests.services.tls import Authority
 
 pytestmark = pytest.mark.django_db
 
@@ -33,6 +35,23 @@ def test_an_endpoint_is_made_read_changed_and_deleted(as_staff: Caller) -> None:
     assert as_staff.patch(f"/endpoints/{key}", {"model": "qwen"}).json() == {**made.json(), "model": "qwen"}
     assert as_staff.delete(f"/endpoints/{key}").status_code == 204
     assert as_staff.get(f"/endpoints/{key}").status_code == 404
+
+
+def test_an_endpoint_that_a_worker_starts_is_made_from_a_recipe(as_staff: Caller) -> None:
+    recipe = {"engine": "llama.cpp", "options": {"n_parallel": 4}, "threads": 1}
+    made = as_staff.post("/endpoints", {"name": "mine", "recipe": recipe})
+    assert made.status_code == 201, made.content
+    assert (made.json()["recipe"], made.json()["model"]) == (recipe, "SmolLM2-135M-Instruct")
+    address = f"/endpoints/{made.json()['id']}"
+    assert "no such option" in problems(as_staff.patch(address, {"recipe": {**recipe, "options": {"n": 1}}}))["recipe"]
+    assert "Leave it empty" in problems(as_staff.patch(address, {"url": "http://gpu-1:8000"}))["url"]
+    assert (
+        "ENGINE_COMMANDS"
+        in problems(as_staff.patch(address, {"recipe": {"engine": "command", "command": "x {port}"}}))["recipe"]
+    )
+    own = as_staff.patch(address, {"url": "http://gpu-1:8000", "recipe": {}})
+    assert (own.json()["url"], own.json()["recipe"]) == ("http://gpu-1:8000", {})
+    assert "Start the URL with" in problems(as_staff.post("/endpoints", {"name": "none", "model": "m"}))["url"]
 
 
 def test_a_key_goes_in_and_never_comes_out(as_staff: Caller) -> None:
@@ -230,3 +249,77 @@ def test_hardware_that_nobody_stated_is_called_so_and_the_cpu_is_a_choice(as_sta
     accelerator = as_staff.get("/accelerators?limit=1").json()["items"][0]["id"]
     answer = as_staff.patch(f"/deployments/{made['id']}", {"accelerator_id": accelerator})
     assert (answer.status_code, answer.json()["fields"][0]["field"]) == (422, "runs_on_cpu")
+
+
+WIRE = {
+    "url": "https://gpu-1:8000",
+    "extra_headers": {"X-Team": "search"},
+    "extra_body": {"top_k": 20, "nested": {"a": [1, None]}},
+    "proxy": "http://proxy:3128",
+    "metrics_url": "http://gpu-1:9400/metrics",
+    "api_key_header": "x-api-key",
+}
+
+
+def test_how_requests_go_out_is_kept_and_the_client_certificate_never_comes_out(
+    as_staff: Caller, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    pem, ca = authority.certificate("client").read_text(), authority.ca.read_text()
+    sent = {"name": "e", "model": "m", **WIRE, "client_pem": pem, "ca_pem": ca}
+    made = as_staff.post("/endpoints", sent)
+    assert made.status_code == 201, made.json()
+    assert made.json() | WIRE == made.json()
+    assert made.json()["client_hint"].startswith("CN=client, until ")
+    assert "PRIVATE KEY" not in made.content.decode()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT client_pem FROM catalog_endpoint")
+        assert "BEGIN" not in cursor.fetchone()[0]
+    cleared = as_staff.patch(f"/endpoints/{made.json()['id']}", {"client_pem": ""})
+    assert cleared.json()["client_hint"] == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "words"),
+    [
+        ({"extra_headers": {"Authorization": "Bearer x"}}, "extra_headers", "looks like a secret"),
+        ({"extra_headers": {"Host": "x"}}, "extra_headers", "set by the load generator"),
+        ({"extra_headers": {"X-A": "a\r\nb: c"}}, "extra_headers", "no line breaks"),
+        ({"extra_headers": None}, "extra_headers", "dictionary"),
+        ({"extra_body": {"stream": False}}, "extra_body", "Leave out stream"),
+        ({"extra_body": {"a": "\x00"}}, "extra_body", "no text can have"),
+        ({"extra_body": [1]}, "extra_body", "dictionary"),
+        ({"ca_pem": "no pem"}, "ca_pem", "PEM"),
+        ({"client_pem": "-----BEGIN"}, "client_pem", "PEM"),
+        ({"ca_pem": "x", "url": "http://h"}, "ca_pem", "Only https"),
+        ({"proxy": "socks5://p"}, "proxy", "Give an http:// address"),
+        ({"proxy": "http://u:p@h"}, "proxy", ""),
+        ({"metrics_url": "gpu-1/metrics"}, "metrics_url", "http://"),
+        ({"metrics_url": "http://169.254.169.254/"}, "metrics_url", "never contacted"),
+        ({"api_key_header": "a b"}, "api_key_header", "header name"),
+    ],
+)
+def test_what_could_not_be_sent_is_refused_with_its_field(
+    as_staff: Caller, change: dict[str, Any], field: str, words: str
+) -> None:
+    answer = as_staff.post("/endpoints", {"name": "e", "model": "m", "url": "https://h", **change})
+    assert answer.status_code == 422, answer.json()
+    assert words in {name.split(".")[0]: text for name, text in problems(answer).items()}[field]
+
+
+@pytest.mark.parametrize("change", [{"proxy": "http://other:3128"}, {"ca_pem": "CA"}])
+def test_a_stored_key_does_not_follow_to_another_proxy_or_authority(
+    as_staff: Caller, tmp_path: Path, change: dict[str, str]
+) -> None:
+    change = {name: Authority(tmp_path).ca.read_text() if value == "CA" else value for name, value in change.items()}
+    sent = {"name": "e", "model": "m", "url": "https://h", "api_key": "sk-one-two-three"}
+    key = as_staff.post("/endpoints", sent).json()["id"]
+    assert "proxy and authority before" in problems(as_staff.patch(f"/endpoints/{key}", change))["api_key"]
+    assert as_staff.patch(f"/endpoints/{key}", {**change, "api_key": "sk-one-two-three"}).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["extra_body", "extra_headers", "ca_pem", "client_pem", "proxy", "metrics_url", "url"])
+def test_null_is_no_value_for_what_has_none(as_staff: Caller, name: str) -> None:
+    key = as_staff.post("/endpoints", {"name": "e", "model": "m", "url": "http://h"}).json()["id"]
+    answer = as_staff.patch(f"/endpoints/{key}", {name: None})
+    assert (answer.status_code, list(problems(answer))) == (422, [name])

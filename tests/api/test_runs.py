@@ -22,17 +22,20 @@ def read(response: Any) -> bytes:
 
 
 def body(of: Benchmark) -> dict[str, Any]:
-    return {"name": "new", "deployment_id": of.deployment_id, "levels": [1, 4], "requests": 20}
+    return {"name": "new", "deployment_id": of.deployment_id, "load": {"levels": [1, 4], "requests": 20}}
 
 
 def test_a_benchmark_is_made_read_changed_and_deleted(as_user: Caller) -> None:
     made = as_user.post("/benchmarks", {**body(benchmark()), "slo_ttft_ms": 500})
     assert made.status_code == 201
     key = made.json()["id"]
-    assert (made.json()["levels"], made.json()["slo_ttft_ms"], made.json()["duration_s"]) == ([1, 4], 500, None)
+    load = made.json()["load"]
+    assert (load["levels"], made.json()["slo_ttft_ms"], load["duration_s"]) == ([1, 4], 500, None)
+    assert made.json()["workload"]["source"] == {"kind": "synthetic"}
     assert Benchmark.objects.get(pk=key).created_by.username == "una"  # type: ignore[union-attr]
-    changed = as_user.patch(f"/benchmarks/{key}", {"arrivals": "poisson", "levels": [0.5]}).json()
-    assert (changed["arrivals"], changed["levels"], changed["requests"]) == ("poisson", [0.5], 20)
+    load = {"arrivals": "poisson", "levels": [0.5], "requests": 20}
+    changed = as_user.patch(f"/benchmarks/{key}", {"load": load}).json()
+    assert (changed["load"] | load, changed["slo_ttft_ms"]) == (changed["load"], 500)
     assert as_user.delete(f"/benchmarks/{key}").status_code == 204
 
 
@@ -40,23 +43,26 @@ def test_a_benchmark_is_made_read_changed_and_deleted(as_user: Caller) -> None:
     ("change", "field", "words"),
     [
         ({"requests": None}, "load", "say when a stage ends"),
-        ({"levels": []}, "levels", "at least 1"),
-        ({"levels": [0]}, "levels.0", "greater than 0"),
-        ({"levels": [1.5]}, "levels", "whole number"),
-        ({"levels": [1e400]}, "levels.0", "finite"),
-        ({"levels": [10**400]}, "levels.0", "valid number"),
-        ({"levels": [1e300]}, "levels", "can never be reached"),
-        ({"input_tokens": 0}, "input_tokens", "between 1 and 2000000"),
-        ({"duration_s": 90_000}, "duration_s", "at most 86400"),
-        ({"warmup_s": -1}, "warmup_s", "greater than or equal to 0"),
-        ({"arrivals": "bursty"}, "arrivals", "poisson"),
-        ({"deployment_id": 999}, "deployment", "not a valid choice"),
+        ({"levels": []}, "load.levels", "at least one"),
+        ({"levels": [0]}, "load.levels", "each above 0"),
+        ({"levels": [1.5]}, "load.levels", "whole number"),
+        ({"levels": [1e400]}, "load.levels", "finite"),
+        ({"levels": [10**400]}, "load.levels[0]", "too large"),
+        ({"levels": [1e300]}, "load.levels", "can never be reached"),
+        ({"levels": [1] * 101}, "load.levels", "at most 100"),
+        ({"duration_s": 90_000}, "load.duration_s", "at most 86400"),
+        ({"warmup_s": -1}, "load.warmup_s", "between 0 and 3600"),
+        ({"arrivals": "bursty"}, "load.arrivals", "poisson"),
+        ({"arrivals": "replay"}, "load.arrivals", "takes its times from a trace"),
+        ({"search": {"goal": "slo"}}, "load.search", "which SLO"),
+        ({"levles": [1]}, "load.levles", "no such field"),
     ],
 )
 def test_a_benchmark_that_could_not_run_is_refused_with_its_field(
     as_user: Caller, change: dict[str, Any], field: str, words: str
 ) -> None:
-    answer = as_user.post("/benchmarks", {**body(benchmark()), **change})
+    asked = body(benchmark())
+    answer = as_user.post("/benchmarks", {**asked, "load": {**asked["load"], **change}})
     assert answer.status_code == 422
     assert words in {fault["field"]: fault["problem"] for fault in answer.json()["fields"]}[field]
     assert not Benchmark.objects.filter(name="new").exists()
@@ -64,9 +70,9 @@ def test_a_benchmark_that_could_not_run_is_refused_with_its_field(
 
 def test_a_change_that_could_not_run_leaves_the_benchmark_as_it_was(as_user: Caller) -> None:
     of = benchmark()
-    assert as_user.patch(f"/benchmarks/{of.pk}", {"requests": None, "name": "x"}).status_code == 422
+    assert as_user.patch(f"/benchmarks/{of.pk}", {"load": {"levels": [1]}, "name": "x"}).status_code == 422
     of.refresh_from_db()
-    assert (of.requests, of.name != "x") == (120, True)
+    assert (of.load["requests"], of.name != "x") == (120, True)
 
 
 def test_a_benchmark_with_runs_is_kept(as_user: Caller) -> None:
@@ -94,7 +100,7 @@ def test_with_a_dead_broker_a_run_still_queues_and_the_answer_says_so(as_user: C
 
 def test_a_run_of_a_benchmark_that_can_no_longer_run_is_refused(as_user: Caller) -> None:
     of = benchmark()
-    Benchmark.objects.update(levels=[])
+    Benchmark.objects.update(load={"levels": []})
     answer = as_user.post("/runs", {"benchmark_id": of.pk})
     assert answer.status_code == 422
     assert "levels" in answer.json()["fields"][0]["problem"]

@@ -75,6 +75,15 @@ def test_a_metric_that_one_run_lacks_is_named(stage: Make) -> None:
     assert found.reason == "run 2 has no energy per query"
 
 
+def test_a_run_whose_server_was_not_measured_says_so_in_the_place_of_its_energy(stage: Make) -> None:
+    why = "the energy of the server was not measured: http://gpu-1 is not on this machine"
+    other = stage(2, energy_boundary=None, energy_mark=None, energy_reason=why)
+    numbers = {key: number for key, number in other.numbers.items() if key[0] != "wh_per_query"}
+    found = cell(compare([stage(1), replace(other, numbers=numbers)]), "wh_per_query")
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert found.reason == f"run 2 has no energy: {why}"
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -107,6 +116,9 @@ def test_answers_that_came_out_longer_are_refused_even_when_the_same_was_asked(s
     ("changes", "metric", "words"),
     [
         ({"energy_boundary": "accelerator"}, "wh_per_query", "counts accelerator+cpu, run 2 accelerator"),
+        ({"energy_boundary": "accelerator"}, "wh_per_query", "or read the narrow figures on the two Energy tabs"),
+        ({"energy_boundary": "cpu"}, "wh_per_query", "Measure both with the same power source."),
+        ({"energy_shared": True}, "wh_per_query", "the energy of run 2 is that of a whole board that serves others"),
         ({"energy_mark": "modelled"}, "wh_per_query", "run 1 is measured, that of run 2 modelled"),
         ({"price_basis": "electricity"}, "usd_per_mtok_output", "run 1 is rent, run 2 electricity"),
         ({"slo": {"ttft_ms": 900.0}}, "goodput_per_s", "TTFT 500 ms and TTFT 900 ms"),

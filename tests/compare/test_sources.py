@@ -61,3 +61,11 @@ def test_a_run_without_its_raw_file_still_has_its_numbers() -> None:
     run.requests_file.storage.delete(run.requests_file.name)
     assert read_rows(run.requests_file) is None
     assert ("ttft_ms", "p50") in stage_result(run.stages.get(), "a").numbers
+
+
+def test_a_stage_without_energy_knows_why() -> None:
+    run = finished_run(plan=Plan(levels=(2,), requests=50, energy=""))
+    stage = stage_result(run.stages.get(), "run")
+    assert stage.energy_boundary is None
+    assert stage.energy_reason.startswith("No power source was found")
+    assert stage_result(finished_run(plan=Plan(levels=(2,), requests=100)).stages.get(), "run").energy_reason == ""

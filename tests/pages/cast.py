@@ -11,9 +11,11 @@ from observatory.api.models import Token
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
 from observatory.catalog.seed import seed
+from observatory.quality.models import QualityResult
 from observatory.runs.models import Run
 from observatory.schedules.due import arm
 from observatory.schedules.models import Occurrence, Schedule
+from observatory.studies.models import Study, Trial
 from tests import factories
 from tests.simulation import Plan
 
@@ -42,6 +44,7 @@ PROBE = {
         {"name": "metrics", "label": "has a metrics page", "ok": None, "evidence": "no answer"},
     ],
 }
+PREDICTION = {"calculator": "speculative", "output": "speedup", "as": "speedup", "inputs": {"drafted": 3}}
 UNUSABLE = PROBE | {
     "usable": False,
     "code": "connect_refused",
@@ -63,6 +66,9 @@ class Cast:
     finished: Run
     running: Run
     queued: Run
+    quality: QualityResult
+    study: Study
+    trial: Trial
 
 
 def fill(user: User) -> Cast:
@@ -86,9 +92,18 @@ def fill(user: User) -> Cast:
     schedule = Schedule(benchmark=benchmark, cron="0 3 * * 1-5", time_zone="Europe/Berlin", created_by=user)
     arm(schedule)
     _past(schedule, finished)
+    reference = factories.quality_result(factories.benchmark("llama-3.1-8b").deployment)
+    answers = factories.quality_answers(right_every=4, changed=6)
+    of_reference = {"reference_deployment": reference.deployment}
+    quality = factories.quality_result(benchmark.deployment, answers, beside=finished, **of_reference)
+    factories.quality_job(hostile.deployment)
     token, _ = tokens.make(user, "nightly report")
     endpoint.refresh_from_db()
-    return Cast(endpoint, benchmark.deployment, benchmark, schedule, token, finished, running, queued)
+    study = factories.study(prediction=PREDICTION)
+    trial = factories.trial(study)
+    return Cast(
+        endpoint, benchmark.deployment, benchmark, schedule, token, finished, running, queued, quality, study, trial
+    )
 
 
 def _past(schedule: Schedule, run: Run) -> None:

@@ -5,17 +5,22 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from observatory.benchmarks import files
+from observatory.benchmarks.models import WorkloadFile
 from observatory.catalog.models import Deployment, Endpoint
 from observatory.runs.models import Run
 from tests.pages.cast import Cast, fill
 
 STAFF_ONLY = {
+    "run-power",
     "endpoint-new",
     "endpoint-edit",
     "endpoint-probe",
+    "endpoint-start",
     "deployment-new",
     "deployment-edit",
     "site-edit",
@@ -25,18 +30,26 @@ STAFF_ONLY = {
     "theory-upload",
 }
 POSTS = {
+    "run-power",
     "endpoint-probe",
     "welcome-probe",
     "welcome-start",
     "benchmark-start",
+    "study-start",
+    "trial-cancel",
     "run-cancel",
     "run-price",
     "run-again",
     "schedule-toggle",
     "schedule-delete",
     "token-revoke",
+    "workload-file-delete",
     "theory-upload",
+    "quality-again",
+    "quality-compare",
 }
+#: Pages with a form of their own, beside those named new and edit.
+FORMS = {"tokens", "workload-files", "quality-upload", "quality-set", "study-own", "study-ready", "study-schedule"}
 
 
 def routes() -> Iterator[URLPattern]:
@@ -61,23 +74,32 @@ def address(name: str, cast: Cast) -> str:
         "benchmark": cast.benchmark.pk,
         "schedule": cast.schedule.pk,
         "run": cast.finished.pk,
+        "quality": cast.quality.pk,
         "token": cast.token.pk,
         "site": 1,
+        "workload": WorkloadFile.objects.get().pk,
         "welcome": cast.endpoint.pk,
+        "study": cast.study.pk,
+        "trial": cast.trial.pk,
     }
     return (
         PATHS[name]
         .replace("<int:pk>", str(keys.get(of, 0)))
         .replace("<int:benchmark>", str(cast.benchmark.pk))
-        .replace("<slug:slug>", "h100-sxm")
+        .replace("<int:study>", str(cast.study.pk))
+        .replace("<slug:slug>", "two-phases" if of == "study" else "h100-sxm")
         .replace("<slug:calculator>", "speculative")
         .replace("<int:index>", "0")
-        .replace("<slug:name>", {"run-chart": "load", "compare-chart": "ecdf"}.get(name, "requests"))
+        .replace(
+            "<slug:name>", {"run-chart": "load", "compare-chart": "ecdf", "study-chart": "values"}.get(name, "requests")
+        )
     )
 
 
 @pytest.fixture
-def cast(staff: User) -> Cast:
+def cast(staff: User, settings: Any, tmp_path: Any) -> Cast:
+    settings.MEDIA_ROOT = tmp_path
+    files.keep(SimpleUploadedFile("p.jsonl", b'"Say one."'), "", "prompts", staff)
     return fill(staff)
 
 
@@ -126,7 +148,7 @@ def test_every_form_needs_its_token(staff: User, cast: Cast) -> None:
     strict.force_login(staff)
     before = state()
     for name in NAMES:
-        if name in POSTS or name.endswith(("-new", "-edit")) or name == "tokens":
+        if name in POSTS | FORMS or name.endswith(("-new", "-edit")):
             answer = strict.post(address(name, cast))
             assert (name, answer.status_code) == (name, 403)
             assert "nothing was changed" in answer.content.decode()

@@ -10,6 +10,7 @@ from runners.metrics import Mark
 from runners.spec import Account, Arrivals, Load, Power, RunSpec, Target, Workload
 from tests import factories
 from tests.browser import Browser, log_in
+from tests.questions import ask
 from tests.simulation import Plan
 
 
@@ -38,7 +39,9 @@ def test_the_defaults_of_a_new_benchmark_can_be_saved_as_they_are(user_client: C
     answer = user_client.post("/benchmarks/new", form(known))
     made = Benchmark.objects.get(name="night")
     assert answer.url == f"/benchmarks/{made.pk}"
-    assert (made.levels, made.duration_s, made.created_by.username) == ([1, 4, 16], 20, "ada")
+    asked = made.asked_load
+    assert (asked.levels, asked.duration_s, made.created_by.username) == ((1, 4, 16), 20, "ada")
+    assert made.asked_workload == Workload(128, 64)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +51,7 @@ def test_the_defaults_of_a_new_benchmark_can_be_saved_as_they_are(user_client: C
         ({"levels": "1, inf"}, "Give numbers between commas"),
         ({"levels": "1.5"}, "Concurrency is a whole number"),
         ({"levels": "0"}, "each above 0"),
-        ({"levels": " ".join("1" * 33)}, "At most 32 levels"),
+        ({"levels": " ".join("1" * 101)}, "At most 100"),
         ({"duration_s": ""}, "Say when a stage ends"),
         ({"duration_s": "1e9"}, "at most 86400"),
         ({"output_tokens": "0"}, "Between 1 and 1000000"),
@@ -89,7 +92,7 @@ def test_a_broker_that_is_away_is_told_and_the_run_is_kept(user_client: Client) 
 
 def test_a_benchmark_that_cannot_be_run_any_more_says_why_and_starts_nothing(user_client: Client) -> None:
     benchmark = factories.benchmark()
-    Benchmark.objects.update(levels=[])
+    Benchmark.objects.update(load={"levels": []})
     page = user_client.post(f"/benchmarks/{benchmark.pk}/start", follow=True).content.decode()
     assert "Not started. load.levels: give at least one level" in page
     assert "It cannot be run as it stands" in page
@@ -121,13 +124,15 @@ def spec(**changes: object) -> RunSpec:
     )
 
 
+#: Before the load, to come to rest, and after it.
+IDLE_S = 3 + 2 + 3
 PACE = Pace(((1.0, 100.0, 10.0), (4.0, 200.0, 20.0)), "known", Mark.MODELLED)
 
 
 def test_an_estimate_by_time_counts_what_fits_into_it() -> None:
     found = estimate(spec(), PACE)
     assert found.requests == 100 + 200
-    assert found.seconds == pytest.approx(3 + (20 + 0.2) + (20 + 0.4))
+    assert found.seconds == pytest.approx(IDLE_S + (20 + 0.2) + (20 + 0.4))
     assert (found.input_tokens, found.output_tokens) == (30_000, 3_300)
     assert found.usd == pytest.approx(found.seconds * 0.001)
 
@@ -135,13 +140,13 @@ def test_an_estimate_by_time_counts_what_fits_into_it() -> None:
 def test_an_estimate_by_requests_counts_the_rounds_that_they_take() -> None:
     found = estimate(spec(levels=(4.0,), duration_s=None, requests=10), PACE)
     assert found.requests == 10
-    assert found.seconds == pytest.approx(3 + 3 * 0.4 + 0.4)
+    assert found.seconds == pytest.approx(IDLE_S + 3 * 0.4 + 0.4)
 
 
 def test_an_estimate_by_rate_takes_as_long_as_the_requests_arrive() -> None:
     found = estimate(spec(levels=(5.0,), duration_s=None, requests=50, arrivals=Arrivals.POISSON, warmup_s=2.0), PACE)
     assert found.requests == 50 + 10
-    assert found.seconds == pytest.approx(3 + 2 + 10 + 0.4)
+    assert found.seconds == pytest.approx(IDLE_S + 2 + 10 + 0.4)
 
 
 @pytest.mark.django_db
@@ -154,7 +159,7 @@ def test_the_pace_comes_from_the_last_valid_run_and_is_assumed_without_one() -> 
     assert [level for level, _, _ in pace.stages] == [1, 4]
     assert (pace.mark, pace.source) == ("modelled", f"from run {run.pk} of the same deployment")
     other = Benchmark.objects.create(
-        name="later", deployment=benchmark.deployment, input_tokens=8, output_tokens=8, levels=[1], requests=9
+        name="later", deployment=benchmark.deployment, workload={"input_tokens": 8}, load={"requests": 9}
     )
     factories.finished_run(other)
     assert pace_of(benchmark.deployment, benchmark).source == f"from run {run.pk} of the same benchmark"
@@ -183,5 +188,5 @@ def test_a_rate_too_low_to_count_is_answered_in_words(user_client: Client) -> No
     asked = form(known, levels="1e-320", arrivals="poisson", duration_s="", requests="1000000")
     assert "load.levels" in user_client.get("/benchmarks/preview", asked).content.decode()
     kept = factories.benchmark()
-    Benchmark.objects.filter(pk=kept.pk).update(levels=[1e-320], arrivals="poisson", requests=1_000_000)
+    ask(kept, levels=[1e-320], arrivals="poisson", requests=1_000_000)
     assert "load.levels" in user_client.get(f"/benchmarks/{kept.pk}").content.decode()

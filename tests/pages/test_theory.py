@@ -15,7 +15,7 @@ from observatory.catalog.models import Accelerator
 from observatory.catalog.seed import seed
 from observatory.pages.theory import plot_titles
 from observatory.theory.registry import CALCULATORS
-from runners.demo_engine import model_path
+from runners.engines.packaged import model_path
 from tests.browser import Browser, log_in, screenshot, sideways, violations
 from tests.factories import benchmark
 

@@ -9,7 +9,7 @@ from django.test import Client
 
 from tests.pages.cast import HOSTILE, fill
 
-LISTS = ("overview", "runs", "endpoints", "deployments", "hardware", "sites", "benchmarks", "schedules")
+LISTS = ("overview", "runs", "endpoints", "deployments", "hardware", "sites", "benchmarks", "schedules", "studies")
 
 
 def rows(client: Client, address: str) -> list[dict[str, str]]:
@@ -32,7 +32,8 @@ def test_pages_and_twins_tell_the_same(user_client: Client, staff: User) -> None
     deployment = user_client.get(f"/deployments/{cast.deployment.pk}.json").json()
     assert (deployment["endpoint"], deployment["usd_per_hour"]) == (cast.endpoint.name, 2.4)
     assert deployment["site"] is None
-    assert user_client.get(f"/benchmarks/{cast.benchmark.pk}.json").json()["levels"] == cast.benchmark.levels
+    cast.benchmark.refresh_from_db()
+    assert user_client.get(f"/benchmarks/{cast.benchmark.pk}.json").json()["load"] == cast.benchmark.load
     card = user_client.get("/hardware/h100-sxm.json").json()
     assert card["bf16_dense_tflops"] == pytest.approx(989, rel=0.01)
     assert card["prices"][0]["source"]

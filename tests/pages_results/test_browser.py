@@ -54,7 +54,7 @@ def charts(page: Page) -> int:
 
 def test_every_tab_draws_its_charts(browser: Browser) -> None:
     run = factories.finished_run(plan=SMALL)
-    expected = {"latency": 4, "timeline": 3, "server": 3, "energy": 3, "cost": 3, "requests": 2, "setup": 2}
+    expected = {"latency": 4, "timeline": 3, "server": 3, "energy": 4, "cost": 3, "requests": 2, "setup": 2}
 
     def look(page: Page) -> dict[str, int]:
         drawn = {}

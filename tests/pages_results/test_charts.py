@@ -121,8 +121,17 @@ def test_percentiles_without_enough_samples_say_so_and_have_no_point() -> None:
 def test_modelled_energy_is_hatched_and_said() -> None:
     chart = account_charts.ledger_bars(layers(mark="modelled"))
     assert chart.figure["data"][0]["marker"]["pattern"]["shape"] == "/"
-    assert chart.note == "Hatched: modelled or assumed."
-    assert account_charts.ledger_bars(layers()).note == ""
+    assert "Hatched: modelled." in chart.note
+    assert "Hatched" not in account_charts.ledger_bars(layers()).note
+
+
+def test_a_layer_has_its_band_at_its_end_and_an_assumed_one_is_dotted() -> None:
+    chart = account_charts.ledger_bars(layers(mark="assumed", energy_j=100.0, low_j=90.0, high_j=125.0))
+    (trace,) = chart.figure["data"]
+    assert trace["error_x"]["array"] == [25.0]
+    assert trace["error_x"]["arrayminus"] == [10.0]
+    assert trace["marker"]["pattern"]["shape"] == "."
+    assert chart.note == "Lines: the band of the layer that ends there. Dotted: assumed."
 
 
 def test_the_bars_of_a_boundary_hold_its_layers_and_no_others() -> None:
@@ -139,6 +148,17 @@ def test_the_bars_of_a_boundary_hold_its_layers_and_no_others() -> None:
     assert chart.figure["layout"]["barmode"] == "stack"
 
 
+def test_parts_of_the_chassis_are_not_stacked_on_it() -> None:
+    parts = (("accelerator", "host"), ("cpu", "host"), ("host", ""))
+    ledger = {"layers": [layers(layer=kind, label=kind, within=held)["layers"][0] for kind, held in parts]}
+    chart = account_charts.ledger_bars(ledger | {"narrow_j": 90.0, "it_j": 180.0, "full_j": None})
+    assert {trace["name"]: trace["y"] for trace in chart.figure["data"]} == {
+        "accelerator": ["narrow"],
+        "cpu": [],
+        "host": ["IT"],
+    }
+
+
 def test_an_unknown_pue_leaves_no_full_bar() -> None:
     (trace,) = account_charts.ledger_bars(layers()).figure["data"]
     assert trace["y"] == ["IT"]
@@ -147,9 +167,27 @@ def test_an_unknown_pue_leaves_no_full_bar() -> None:
 def test_the_own_place_comes_first_and_market_based_figures_stand_beside() -> None:
     chart = account_charts.carbon_by_region(Place("here", 1.2, 0.3, None), [Place("there", 1.1, 0.1, 0.0)], 4)
     bars, market = chart.figure["data"]
-    assert (bars["y"], bars["x"]) == (["here", "there"], [0.3, 0.1])
+    assert (bars["y"], bars["x"]) == (["here (this run)", "there"], [0.3, 0.1])
     assert (market["y"], market["x"]) == (["there"], [0.0])
     assert chart.note.startswith("4 places between are left out.")
+
+
+def test_long_names_of_places_stand_in_short_lines_and_are_whole_where_one_points() -> None:
+    long = "Amazon Web Services ap-southeast-1, Asia Pacific <Singapore>"
+    endless = "word " * 40
+    places = [Place(name, 1.2, 0.3, None) for name in (long, endless, "x" * 200)]
+    figure = account_charts.carbon_by_region(places[0], places[1:], 0).figure
+    y = figure["layout"]["yaxis"]
+    assert y["tickvals"] == figure["data"][0]["y"]
+    assert y["ticktext"][0].split("<br>") == [
+        "Amazon Web Services",
+        "ap-southeast-1, Asia",
+        "Pacific &lt;Singapore&gt;",
+        "(this run)",
+    ]
+    assert all(len(line) <= 24 for text in y["ticktext"][1:] for line in text.split("<br>"))
+    assert figure["layout"]["height"] >= 3 * 4 * 13
+    assert "Pacific &lt;Singapore&gt; (this run)" in figure["data"][0]["customdata"][0]
 
 
 def test_progress_without_a_value_leaves_a_gap() -> None:

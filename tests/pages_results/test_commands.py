@@ -6,7 +6,8 @@ import pytest
 
 from observatory.pages.commands import bench_command
 from runners import bench_cli
-from runners.sources import Conversations, Length, Shape
+from runners.meters import Dcgm
+from runners.sources import Agents, Conversations, Length, Prefixes, PromptFile, Shape, ShareGpt, Trace, TraceForm
 from runners.spec import (
     Account,
     Arrivals,
@@ -50,6 +51,19 @@ PLAIN = RunSpec(target=Target("http://h"), load=Load(requests=1))
         replace(PLAIN, load=Load(Arrivals.POISSON, (0.1 + 0.2, 2), None, 60.5)),
         replace(PLAIN, load=Load(Arrivals.CONSTANT, (1234.0625,), 10, 3600)),
         replace(PLAIN, slo=Slo(ttft_ms=500, tpot_ms=49.5)),
+        replace(PLAIN, load=Load(levels=(1.0, 8.0), requests=60, search=Search(Goal.SATURATION, max_stages=4))),
+        replace(PLAIN, load=Load(requests=60, search=Search(Goal.SLO, 0.9)), slo=Slo(ttft_ms=500)),
+        replace(PLAIN, workload=Workload(source=Conversations(Length(Shape.UNIFORM, low=2, high=4), think_cv=1.0))),
+        replace(PLAIN, workload=Workload(source=Conversations(file="chats.json", system_tokens=9, every_s=0.5))),
+        replace(PLAIN, workload=Workload(source=Agents(3, 64, 0.25, 0))),
+        replace(PLAIN, workload=Workload(source=Prefixes(4, 100, 0.5))),
+        replace(PLAIN, workload=Workload(source=PromptFile("my prompts.jsonl"))),
+        replace(PLAIN, workload=Workload(source=ShareGpt("chats.json"))),
+        replace(
+            PLAIN,
+            workload=Workload(source=Trace("t.csv", TraceForm.AZURE)),
+            load=Load(Arrivals.REPLAY, (1.0, 2.5), requests=None),
+        ),
         replace(PLAIN, workload=Workload(4096, 1, 7, ignore_eos=False, tokenizer="/a b/tokenizer.json")),
         replace(PLAIN, workload=Workload(stream=False, choices=3, images=Images(2, 64, 32))),
         replace(PLAIN, workload=Workload(models=(ModelShare("org/base", 3), ModelShare("a=b", 0.5)))),
@@ -68,9 +82,17 @@ PLAIN = RunSpec(target=Target("http://h"), load=Load(requests=1))
                 proxy="http://proxy:3128",
             ),
         ),
+        replace(
+            PLAIN, power=Power("nvml", 20, observer=True, start_below_c=45.5, start_steady_c_per_min=1, start_wait_s=60)
+        ),
         replace(PLAIN, power=Power("none", 0), timeouts=Timeouts(1, 2, 3, 4)),
+        replace(PLAIN, power=Power("nvml+rapl", cpu_max_w=20, meters=(Dcgm("http://gpu-1:9400/metrics"),))),
+        replace(PLAIN, power=Power(shared=True), account=Account(None, "", 1.2, GIVEN, None, 1.1, 1.36)),
         replace(PLAIN, account=Account(2.4, "given on the command line", 1.09, "given on the command line")),
         replace(PLAIN, load=Load(Arrivals.GAMMA, (9.0,), None, 60.0, 5.0, 2.0, cv=2.0, ramp_from=1.0, repeats=3)),
+        replace(PLAIN, load=Load(requests=1, drain_s=5, run_s=600.5)),
+        replace(PLAIN, load=Load(requests=60, search=Search(Goal.SATURATION, tolerance=0.2))),
+        replace(PLAIN, workload=Workload(source=Trace("t.jsonl", TraceForm.MOONCAKE, block_tokens=16))),
         replace(PLAIN, load=Load(requests=5, max_in_flight=9, calibrate_s=0.0)),
         replace(PLAIN, workload=Workload(Length(Shape.NORMAL, 64.0, 9.0, 2, 99), 5, input_sweep=(16, 32))),
         replace(PLAIN, shard=Shard(count=4)),
@@ -90,10 +112,6 @@ def test_the_salt_is_not_repeated() -> None:
     "spec",
     [
         replace(PLAIN, workload=Workload(temperature=0.7)),
-        replace(PLAIN, load=Load(requests=1, drain_s=5)),
-        replace(PLAIN, load=Load(levels=(1.0, 8.0), requests=60, search=Search(Goal.SATURATION))),
-        replace(PLAIN, workload=Workload(source=Conversations())),
-        replace(PLAIN, power=Power(cpu_max_w=20)),
         replace(PLAIN, workload=Workload(models=(ModelShare("a,b"),))),
         replace(PLAIN, target=Target("http://h", extra_body={"a=b": 1})),
     ],

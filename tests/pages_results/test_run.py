@@ -146,6 +146,19 @@ def test_modelled_energy_is_marked_wherever_it_stands(user_client: Client) -> No
     assert [trace["name"] for trace in legend if trace.get("yaxis") == "y4"] == ["CPU, model"]
 
 
+def test_the_state_of_the_gpu_and_idle_power_on_both_sides_stand_by_the_energy(user_client: Client) -> None:
+    run = factories.finished_run(plan=Plan(levels=(1,), requests=50, energy="measured"))
+    told = page(user_client, run, "?tab=energy")
+    state = told[told.index("Clocks held back by") :]
+    assert re.search(
+        r"NVIDIA H100 61.0 °C 61.0 °C 1.830 MHz 1.830 MHz –not measured 350 W –not measured nothing", state
+    )
+    assert "Idle power before the load 102 W" in told
+    assert "Idle power after it 104 W" in told
+    assert "Cost of reading the instruments 1.50 W" in told
+    assert "Hottest GPU at the start 48.0 °C after waiting" in told
+
+
 def test_without_energy_or_price_a_dash_carries_the_reason(user_client: Client) -> None:
     plan = Plan(levels=(1,), requests=50, energy="", usd_per_hour=None)
     run = factories.finished_run(plan=plan)

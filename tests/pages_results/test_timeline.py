@@ -51,7 +51,12 @@ def test_requests_in_flight_never_pass_the_concurrency() -> None:
 
 def test_power_is_a_line_a_device_with_its_counter_beside() -> None:
     power = {trace["name"]: trace for trace in traces()["y4"]}
-    assert set(power) == {"H100 &lt;b&gt;", "H100 &lt;b&gt;, counter", "cpu-package0, counter"}
+    assert set(power) == {
+        "H100 &lt;b&gt;",
+        "H100 &lt;b&gt;, instant",
+        "H100 &lt;b&gt;, counter",
+        "cpu-package0, counter",
+    }
     assert np.median(power["H100 &lt;b&gt;"]["y"]) == pytest.approx(180, rel=0.1)
     assert np.median(power["H100 &lt;b&gt;, counter"]["y"]) == pytest.approx(180, rel=0.1)
 

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runners.demo_engine import MODEL_NAME
+from runners.engines.packaged import MODEL_NAME
 from tests.services.engine import embedded_engine
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from runners.metrics import BY_KEY, METRICS, PERCENTILE_MIN_N, display, significant
+from runners.metrics import BESIDE, BY_KEY, METRICS, PERCENTILE_MIN_N, display, significant
 
 
 def test_every_metric_has_words_and_a_unit():
-    assert len(BY_KEY) == len(METRICS)
+    assert len(BY_KEY) == len(METRICS) + len(BESIDE)
     for metric in METRICS:
         assert metric.help.endswith(".")
         assert metric.label

@@ -9,11 +9,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 
+from observatory.benchmarks import files
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Endpoint
 from observatory.runs import clocks, dispatch, shards, states
 from observatory.runs.models import Run
+from tests import questions
 from tests.services.misbehaving import Ledger, Server, Wire, content, serving
 from tests.services.site import Site, wait_for
 
@@ -52,7 +55,7 @@ def ask(make: Make, server: Server, **changes: Any) -> Benchmark:
     asked = make("m", name=changes.pop("name", "b"))
     Endpoint.objects.filter(pk=asked.deployment.endpoint_id).update(url=f"{server.url}/{asked.name}")
     values = {"input_tokens": 5, "output_tokens": 3, "power_source": "none", "load_hosts": 2}
-    Benchmark.objects.filter(pk=asked.pk).update(**values | changes)
+    questions.ask(asked, **values | changes)
     return Benchmark.objects.get(pk=asked.pk)
 
 
@@ -115,6 +118,23 @@ def test_two_load_hosts_carry_one_run_as_if_they_were_one(
     assert {shard["verdict"] for shard in run.summary["stages"][0]["shards"]} <= {"ok", "client_limited"}
     assert not run.gathering
     assert not (real_site.directory / "media" / "runs" / str(run.pk) / "1" / "shard-1").exists()
+
+
+def test_every_load_host_fetches_the_workload_file_for_itself(
+    real_site: Site, benchmark: Make, server: Server, ledger: Ledger
+) -> None:
+    lines = b"".join(b'"prompt number %d"\n' % number for number in range(8))
+    kept = files.keep(SimpleUploadedFile("p.jsonl", lines), "", "prompts", None)
+    for name in ("one", "two"):
+        real_site.worker("bench", name, ready=False)
+    source = {"kind": "prompts", "file": "p.jsonl"}
+    run = start(ask(benchmark, server, levels=[4], requests=8, source=source))
+    until(run, "finished", "failed", "lost", seconds=90)
+    assert run.status == "finished", run.reason
+    assert run.spec["files"] == {"p.jsonl": kept.sha256}
+    asked = {request["messages"][0]["content"] for request in server.requests}
+    assert {f"prompt number {number}" for number in range(8)} <= asked
+    assert not list((real_site.directory / "work").glob("*"))
 
 
 @on_postgres

@@ -14,6 +14,7 @@ from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Endpoint
 from observatory.runs import dispatch, states
 from observatory.runs.models import Run
+from tests import questions
 from tests.services.engine import counted, embedded_engine
 from tests.services.fixtures import both_databases
 from tests.services.site import Site, wait_for
@@ -37,7 +38,7 @@ def start(make: Make, url: str, **changes: Any) -> Run:
     asked = make("SmolLM2-135M-Instruct")
     Endpoint.objects.filter(pk=asked.deployment.endpoint_id).update(url=url)
     values = {"input_tokens": 32, "output_tokens": 8, "levels": [1, 2], "requests": 4, "power_source": "estimate"}
-    Benchmark.objects.filter(pk=asked.pk).update(**values | changes)
+    questions.ask(asked, **values | changes)
     run = states.queue(Benchmark.objects.get(pk=asked.pk), Run.Trigger.API)
     assert dispatch.publish(run)
     return run
@@ -93,6 +94,7 @@ def test_the_embedded_engine_is_measured_through_the_queue(real_site: Site, benc
     assert not of_this_site(real_site)
 
 
+@both_databases
 def test_kill_9_of_the_worker_mid_run_keeps_the_rows_and_sends_nothing_more(
     real_site: Site, benchmark: Make, engine_url: str
 ) -> None:

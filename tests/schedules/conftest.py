@@ -20,7 +20,7 @@ def benchmark(database_url: str) -> Callable[..., Benchmark]:
         url = f"http://127.0.0.1:9/{name}"
         endpoint = Endpoint.objects.create(name=name, url=url, model=model, api_key=key)
         deployment = Deployment.objects.create(name=name, endpoint=endpoint, accelerator_group=group)
-        values: dict[str, Any] = {"levels": [2], "requests": requests, "created_by": user}
+        values: dict[str, Any] = {"load": {"levels": [2], "requests": requests}, "created_by": user}
         return Benchmark.objects.create(name=name, deployment=deployment, **values)
 
     return make

@@ -12,6 +12,7 @@ from observatory.benchmarks.models import Benchmark
 from observatory.runs.models import Run
 from observatory.schedules import due
 from observatory.schedules.models import Occurrence, Schedule
+from tests import factories
 from tests.services.fixtures import both_databases
 from tests.services.site import Site, wait_for
 
@@ -143,7 +144,7 @@ def test_a_run_that_has_not_ended_skips_the_next_due_time_with_the_reason(schedu
 
 def test_a_benchmark_that_cannot_be_run_any_more_is_skipped_with_its_error(schedule: Callable[..., Schedule]) -> None:
     made = schedule()
-    Benchmark.objects.update(levels=[])
+    Benchmark.objects.update(load={"levels": []})
     assert due.start_due(utc("2026-06-01T12:10")) == []
     assert "load.levels" in made.occurrences.get(outcome="skipped").reason
 
@@ -189,6 +190,7 @@ def test_one_schedule_that_fails_does_not_hold_up_the_others(schedule: Callable[
     assert [run.benchmark for run in due.start_due(utc("2026-06-01T12:10"))] == [whole.benchmark]
 
 
+@both_databases
 def test_beats_and_workers_carry_a_schedule_to_a_finished_run(site: Site, benchmark: Make) -> None:
     for queue in ("bench", "control"):
         site.worker(queue, ready=False)
@@ -202,3 +204,16 @@ def test_beats_and_workers_carry_a_schedule_to_a_finished_run(site: Site, benchm
     assert run.trigger == "schedule"
     assert (Run.objects.count(), len(site.sent())) == (1, 5)
     assert schedule.occurrences.get().run == run
+
+
+def test_a_due_study_is_carried_out_once_and_skipped_while_it_runs(db: None) -> None:
+    study = factories.study()
+    noon = utc("2026-06-01T12:00")
+    schedule = Schedule.objects.create(study=study, cron="* * * * *", next_due_at=noon)
+    assert due.start_due(noon) == [study.trials.get()]
+    assert Run.objects.get().trigger == "study"
+    assert due.start_due(noon + timedelta(seconds=70)) == []
+    latest, first = schedule.occurrences.all()
+    assert (first.outcome, first.trial) == ("started", study.trials.get())
+    assert (latest.outcome, latest.trial) == ("skipped", None)
+    assert "still running" in latest.reason

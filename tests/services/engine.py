@@ -22,7 +22,7 @@ def embedded_engine(directory: Path, *options: str) -> Iterator[str]:
     log = directory / "engine.log"
     with log.open("wb") as stream:
         process = spawn(
-            [sys.executable, "-m", "runners", "serve-demo", "--port", "0", *options],
+            [sys.executable, "-m", "runners", "engine", "llama.cpp", *options],
             env={"PATH": "/usr/bin:/bin", "HOME": str(directory)},
             cwd=str(ROOT),
             stdout=stream,

@@ -81,6 +81,7 @@ class Server:
         self.heads: list[bytes] = []
         self.in_flight = 0
         self.peak_in_flight = 0
+        self.connections = 0
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.port = self._listener.getsockname()[1]
@@ -91,6 +92,10 @@ class Server:
     def accept_from(self, listener: socket.socket) -> None:
         """Serves connections to this listener too."""
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+
+    def page(self, wire: Wire, head: bytes) -> None:
+        """Answers a GET."""
+        wire.body(b'{"data": [{"id": "m"}]}' if b"/models" in head else b"{}")
 
     def close(self) -> None:
         self._listener.close()
@@ -106,6 +111,7 @@ class Server:
                 return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._open.add(sock)
+            self.connections += 1
             threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 
     def _serve(self, sock: socket.socket) -> None:
@@ -121,7 +127,7 @@ class Server:
         if not head:
             return False
         if head.startswith(b"GET"):
-            Wire(sock).body(b'{"data": [{"id": "m"}]}' if b"/models" in head else b"{}", status="200 OK")
+            self.page(Wire(sock), head)
             return True
         length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
         while len(rest) < length:
@@ -214,11 +220,11 @@ def json_body(data: object, status: str = "200 OK", kind: str = "application/jso
     return lambda wire: wire.body(text, *headers, status=status, kind=kind)
 
 
-def event_stream(text: bytes) -> Script:
+def event_stream(text: bytes, *headers: str) -> Script:
     """A whole close-delimited stream in one write."""
 
     def script(wire: Wire) -> None:
-        wire.head("Connection: close", chunked=False)
+        wire.head("Connection: close", *headers, chunked=False)
         wire.raw(text)
 
     return script

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from observatory.theory import model_files, quantization, tensors
 from observatory.theory.calculator import Refused
-from runners.demo_engine import model_path
+from runners.engines.packaged import model_path
 
 VALUES = np.arange(-64, 64, dtype=np.float64).reshape(2, 64) / 16
 

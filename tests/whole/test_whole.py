@@ -8,7 +8,10 @@ import pytest
 from tests.browser import Browser
 from tests.services.misbehaving import Script, event_stream, hang_mid_stream, json_body, serving, silent
 
-SMALL = {"levels": [1, 2], "requests": 12, "input_tokens": 40, "output_tokens": 16}
+SMALL = {
+    "workload": {"input_tokens": 40, "output_tokens": 16},
+    "load": {"levels": [1, 2], "requests": 12},
+}
 
 
 def made(installation, deployment_id: int, name: str, **asked: object) -> int:
@@ -155,7 +158,7 @@ def test_a_wrong_address_is_refused_by_api_and_guide_with_the_fix(installation, 
         page.goto("/welcome")
         page.fill("input[name=url]", url)
         page.click("text=Ask it")
-        page.wait_for_load_state("networkidle")
+        page.get_by_text(words).first.wait_for(timeout=20_000)
         return page.inner_text("main")
 
     assert words in Browser(pool, opened, installation.address).run(guide)
@@ -178,6 +181,7 @@ def test_the_guide_says_at_once_that_nothing_listens(installation, chromium):
 @pytest.mark.parametrize(("script", "code"), [(silent, "timeout_first_byte"), (hang_mid_stream, "timeout_idle")])
 def test_a_server_that_hangs_is_told_by_the_probe_within_its_bound(installation, script, code):
     from runners.probe import probe
+    from runners.spec import Target
 
     def hangs(wire) -> None:
         script(wire)
@@ -185,7 +189,7 @@ def test_a_server_that_hangs_is_told_by_the_probe_within_its_bound(installation,
 
     with serving({"m": hangs}) as server:
         began = time.monotonic()
-        found = probe(server.url, timeout_s=0.4)
+        found = probe(Target(server.url), timeout_s=0.4)
         assert time.monotonic() - began < 10
     assert (found["usable"], found["code"]) == (False, code)
     assert found["text"]

@@ -17,6 +17,8 @@ _FAMILIES = {
     "compare": ("compare",),
     "endpoints": ("endpoint", "deployment", "hardware", "site"),
     "benchmarks": ("benchmark", "schedule"),
+    "studies": ("stud", "trial"),
+    "quality": ("quality",),
     "theory": ("theory",),
 }
 

@@ -15,6 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from observatory.runs.models import Run
+from observatory.studies.models import Trial
 from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Mark, display
 
 register = template.Library()
@@ -137,6 +138,16 @@ def status(state: str, valid: bool | None = None) -> SafeString:
     """A run's state as a sign and a word: a finished run is "valid" or "not valid"."""
     kind, word = _STATUS.get(state, ("ok", "valid") if valid else ("note", "not valid"))
     return format_html('<span class="badge {}">{}</span>', kind, word)
+
+
+_TRIAL = {"running": "running", "failed": "fail", "finished": "ok"}
+
+
+@register.simple_tag
+def trial_status(trial: Trial) -> SafeString:
+    """A trial's state as a sign and a word, with the verdict where it has one."""
+    word = str((trial.result or {}).get("verdict", "")) if trial.status == Trial.Status.FINISHED else trial.status
+    return format_html('<span class="badge {}">{}</span>', _TRIAL.get(trial.status, ""), word or trial.status)
 
 
 @register.filter

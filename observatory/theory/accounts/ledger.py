@@ -95,8 +95,3 @@ def ratio(one: Total, other: Total) -> float:
             "Compare figures of the same boundary.",
         )
     return one.wh / other.wh
-
-
-def duty_cycle_wh(active_wh_per_query: float, idle_w: float, idle_hours: float, queries: float) -> float:
-    """Energy per query when the machine also stands idle between: active + idle power x idle time / queries."""
-    return active_wh_per_query + idle_w * idle_hours / queries

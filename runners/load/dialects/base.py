@@ -116,6 +116,24 @@ class Ask:
         return [*chat, {"role": last.role, "content": content_of(last.content)}]
 
 
+class Token(NamedTuple):
+    """A generated token with its natural log probability, and the likeliest tokens at its place, itself included."""
+
+    text: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Logprobs:
+    """How log probabilities are asked for and read. ``fields`` takes how many tokens are wanted at each place;
+    ``read`` gives the tokens of a whole answer's first choice, none where the server left them out.
+    """
+
+    fields: Callable[[int], dict[str, Any]]
+    read: Callable[[Any], list[Token]]
+
+
 @dataclass(frozen=True)
 class Framing:
     """How events lie in the body. ``bare_json``: a line of JSON each, of which the last needs no line end."""
@@ -144,6 +162,7 @@ class DialectForm:
     generates           False for answers without tokens, which are never streamed
     optional            body fields that some servers refuse, in the order in which they are left out
     renamed             (old, new) name of a body field that some servers want under its new name
+    logprobs            None where the form has no words for them
     """
 
     path: str
@@ -161,6 +180,7 @@ class DialectForm:
     generates: bool = True
     optional: tuple[str, ...] = ()
     renamed: tuple[str, str] | None = None
+    logprobs: Logprobs | None = None
     takes_choices: bool = False
     takes_images: bool = False
     least_output_tokens: int = 1

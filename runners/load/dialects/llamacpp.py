@@ -14,6 +14,7 @@ from runners.load.dialects.base import (
     refuse_error,
     text_of,
 )
+from runners.load.dialects.logprobs import LLAMACPP
 from runners.load.dialects.openai_common import timings_of
 
 _REASONS = {"eos": "stop", "word": "stop", "limit": "length"}
@@ -50,4 +51,12 @@ def _read(chunk: Any) -> Delta:
     return delta
 
 
-FORM = DialectForm(path="/completion", body=_body, read=_read, read_whole=_read, base="", models_path="/v1/models")
+FORM = DialectForm(
+    path="/completion",
+    body=_body,
+    read=_read,
+    read_whole=_read,
+    base="",
+    models_path="/v1/models",
+    logprobs=LLAMACPP,
+)

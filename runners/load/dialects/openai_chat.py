@@ -3,6 +3,7 @@
 from typing import Any
 
 from runners.load.dialects.base import Ask, BadPayload, Delta, DialectForm, Piece
+from runners.load.dialects.logprobs import CHAT
 from runners.load.dialects.openai_common import OPTIONAL, common_body, data_url, read_message, read_with
 
 
@@ -36,6 +37,7 @@ FORM = DialectForm(
     body=_body,
     read=_read,
     read_whole=_read_whole,
+    logprobs=CHAT,
     optional=OPTIONAL,
     renamed=("max_tokens", "max_completion_tokens"),
     takes_choices=True,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from runners.load.dialects.base import Ask, Delta, DialectForm, Piece, text_of
+from runners.load.dialects.logprobs import COMPLETIONS
 from runners.load.dialects.openai_common import OPTIONAL, common_body, read_with
 
 
@@ -24,6 +25,7 @@ FORM = DialectForm(
     body=_body,
     read=_read,
     read_whole=_read,
+    logprobs=COMPLETIONS,
     optional=("echo", *OPTIONAL),
     takes_choices=True,
 )

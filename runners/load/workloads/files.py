@@ -33,7 +33,7 @@ def read_chats(path: str) -> list[tuple[Message, ...]]:
     """Chats in the ShareGPT form ({"conversations": [{"from", "value"}]}) or with "messages", as one JSON list or a
     chat a line; those without a question are left out. Raises SpecError.
     """
-    chats = [_messages(item, f"{path}, {where}") for where, item in _items(path)]
+    chats = [messages_of(item, f"{path}, {where}") for where, item in _items(path)]
     asked = [chat for chat in chats if any(message.role == "user" for message in chat)]
     if not asked:
         raise SpecError(f"{path} holds no question: give chats in the ShareGPT form")
@@ -73,10 +73,11 @@ def _prompt(item: Any, where: str) -> Recorded:
         if not isinstance(item["prompt"], str) or not item["prompt"]:
             raise SpecError(f"{where}: the prompt must be a text that is not empty")
         return Recorded((Message("user", item["prompt"]),), tokens)
-    return Recorded(_messages(item, where), tokens)
+    return Recorded(messages_of(item, where), tokens)
 
 
-def _messages(item: Any, where: str) -> tuple[Message, ...]:
+def messages_of(item: Any, where: str) -> tuple[Message, ...]:
+    """The chat of an entry. Raises SpecError that begins with ``where``."""
     said = item.get("conversations", item.get("messages")) if isinstance(item, dict) else None
     if not isinstance(said, list) or not said:
         raise SpecError(f'{where}: give "prompt", or a list of "messages" (or of "conversations")')

@@ -54,6 +54,8 @@ class EstimateSource:
         return self._devices
 
     def read(self) -> list[Row]:
+        if not self._devices:
+            return []
         t_ns = time.monotonic_ns()
         busy, total = self._busy_and_total()
         then_ns, then_busy, then_total = self._last

@@ -3,26 +3,26 @@
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePath
+from typing import Any
 
 import pynvml
 
 from runners.metrics import Mark
 from runners.power.devices import Device, Layer, Note
 from runners.power.samples import Row
+from runners.power.sources.nvml_facts import board_facts, period_of
+from runners.power.sources.nvml_period import Periods, update_periods
+from runners.power.sources.nvml_reads import INSTANT, LOST, MEAN, Reads, ask, fast_values, probe, processes
 from runners.power.sources.nvml_sensors import Sensor, gain, sensor, sensor_notes
 from runners.power.sources.nvml_visible import Identity, visible_boards
 
-T = TypeVar("T")
-
-_ENERGY, _MEAN, _INSTANT = 83, 185, 186  # NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, _POWER_AVERAGE, _POWER_INSTANT
-_GPU_SCOPE = 0
-_COLUMNS = {_ENERGY: "energy_mj", _MEAN: "power_mw", _INSTANT: "power_instant_mw"}
-_UNION_MEMBER = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-_LOST = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
-_NOT_YET = (pynvml.NVML_ERROR_NO_DATA, pynvml.NVML_ERROR_NOT_READY)
 _SLOW_NS = 1_000_000_000  # temperature and the like are read once a second: the lightest set of reads
+#: A little more than two reads an update, so that they drift through its beat: where it lies becomes known.
+_READS_PER_UPDATE = 2.1
+_SHORTEST_MS = 5.0
 
 _INIT_NOTES: dict[int, tuple[str, str]] = {
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
@@ -48,54 +48,58 @@ _INIT_NOTES: dict[int, tuple[str, str]] = {
 
 @dataclass
 class _Board:
+    """``own``: the compute processes that were there at the start, taken to be the server's."""
+
     handle: Any
     device: Device
-    reads: "_Reads"
+    reads: Reads
+    own: frozenset[int]
     slow_due_ns: int = 0
     lost: bool = False
 
 
-@dataclass
-class _Reads:
-    """Which calls this board answers. ``fields`` go in one call, so that they share a stamp."""
-
-    fields: tuple[int, ...] = ()
-    energy_call: bool = False
-    power_call: bool = False
-    slow: dict[str, Callable[[Any], float]] = field(default_factory=dict)
-
-    @property
-    def counter(self) -> bool:
-        return _ENERGY in self.fields or self.energy_call
-
-
 class NvmlSource:
-    """The boards that CUDA_VISIBLE_DEVICES names, or all. NVML is initialised here: a fork must open its own."""
+    """The boards that CUDA_VISIBLE_DEVICES names, or all. NVML does not survive a fork: a child opens its own.
+
+    ``clock_ns`` is CLOCK_MONOTONIC.
+    """
 
     name = "nvml"
 
-    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, environ: Mapping[str, str] = os.environ, clock_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
         self.notes: list[Note] = []
         self._boards: list[_Board] = []
-        self._open = False
+        self._clock_ns = clock_ns
+        self._opened_by = 0
         try:
             pynvml.nvmlInit()
-            self._open = True
+            self._opened_by = os.getpid()
             self._find(environ)
         except pynvml.NVMLError as error:
             self.notes.append(init_note(error))
-        self.period_ms = min((board.device.update_ms for board in self._boards), default=100.0) / 2
+        update_ms = min((board.device.update_ms for board in self._boards), default=100.0)
+        self.period_ms = max(_SHORTEST_MS, update_ms / _READS_PER_UPDATE)
 
     def devices(self) -> list[Device]:
         return [board.device for board in self._boards]
 
     def read(self) -> list[Row]:
+        if self._opened_by not in (0, os.getpid()):
+            self._reopen()
         return [row for board in self._boards if not board.lost and (row := self._read(board))]
 
     def close(self) -> None:
-        if self._open:
-            self._open = False
+        if self._opened_by == os.getpid():
+            self._opened_by = 0
             pynvml.nvmlShutdown()
+
+    def _reopen(self) -> None:
+        pynvml.nvmlInit()
+        self._opened_by = os.getpid()
+        for board in self._boards:
+            board.handle = pynvml.nvmlDeviceGetHandleByUUID(board.device.id)
 
     def _find(self, environ: Mapping[str, str]) -> None:
         handles: dict[str, Any] = {}
@@ -115,38 +119,59 @@ class NvmlSource:
         visible, order = environ.get("CUDA_VISIBLE_DEVICES"), environ.get("CUDA_DEVICE_ORDER")
         selection = visible_boards(identities, visible, order, _mig_parent)
         self.notes += selection.notes
-        for identity in selection.boards:
-            self._add(handles[identity.uuid], identity, identity.uuid in selection.shared)
+        found = [board for one in selection.boards if (board := self._probed(handles[one.uuid], one))]
+        periods = update_periods([partial(_watched, board) for board in found], self._clock_ns)
+        for board, told in zip(found, periods, strict=True):
+            self._add(board, told, board.identity.uuid in selection.shared)
 
-    def _add(self, handle: Any, identity: Identity, shared: bool) -> None:
+    def _probed(self, handle: Any, identity: Identity) -> "_Probed | None":
+        """None, with a note, for a board that cannot be used."""
         try:
-            traits = sensor(_ask(pynvml.nvmlDeviceGetArchitecture, handle) or 0, identity.name)
-            reads = _probe(handle)
+            traits = sensor(ask(pynvml.nvmlDeviceGetArchitecture, handle) or 0, identity.name)
+            return _Probed(handle, identity, traits, probe(handle))
         except pynvml.NVMLError as error:
             self.notes.append(Note("gpu_unusable", f"{identity.name} cannot be read ({error}): it is left out."))
+            return None
+
+    def _add(self, found: "_Probed", periods: Periods, shared: bool) -> None:
+        name, traits, reads = found.identity.name, found.traits, found.reads
+        try:
+            facts = board_facts(found.handle, found.identity, traits, reads)
+            own = processes(found.handle) or frozenset()
+        except pynvml.NVMLError as error:
+            self.notes.append(Note("gpu_unusable", f"{name} cannot be read ({error}): it is left out."))
             return
-        device = _device(identity, traits, reads, shared)
+        self.notes += [note for note in facts.notes if not (shared and note.code == "mig")]
+        update_ms, notes = period_of(name, traits, periods)
+        told = facts.told | {"update_ms": dict(periods), "processes": len(own) if reads.processes else None}
+        device = _device(found, update_ms, shared or facts.shared, told)
         if not device.counter and device.power_column is None:
             text = "gives neither an energy counter nor a power reading (usual for vGPU guests): it is not measured."
-            self.notes.append(Note("no_power_reading", f"{identity.name} {text}"))
+            self.notes.append(Note("no_power_reading", f"{name} {text}"))
             return
         if not device.counter:
-            text = f"{identity.name} has no energy counter of its own: its power is integrated."
-            self.notes.append(Note("no_counter", text))
-        self.notes += sensor_notes(identity.name, traits)
-        self._boards.append(_Board(handle, device, reads))
+            self.notes.append(Note("no_counter", f"{name} has no energy counter of its own: its power is integrated."))
+        if len(own) > 1:
+            text = (
+                f"{len(own)} compute processes on {name} from the start{_names(own)} are all taken to be the server's. "
+                "If some serve others, say so: --gpu-shared, or GPU shared of the deployment."
+            )
+            self.notes.append(Note("several_processes", text))
+        self.notes += notes + sensor_notes(name, traits)
+        self._boards.append(_Board(found.handle, device, reads, own))
 
     def _read(self, board: _Board) -> Row | None:
         device = board.device
-        begun_ns = time.monotonic_ns()
+        begun_ns = self._clock_ns()
         row: Row = {"device": device.id, "layer": device.layer.value}
+        slow = begun_ns >= board.slow_due_ns
         try:
-            row |= _values(board)
-            if begun_ns >= board.slow_due_ns:
+            row |= fast_values(board.handle, board.reads, slow=slow)
+            if slow:
                 board.slow_due_ns = begun_ns + _SLOW_NS
-                row |= {column: _ask(read, board.handle) for column, read in board.reads.slow.items()}
+                row |= _others(board)
         except pynvml.NVMLError as error:
-            if error.value not in _LOST:
+            if error.value not in LOST:
                 self._note_once("read_error", f"{device.name}: a reading failed ({error}); such readings are left out.")
                 return None
             board.lost = True
@@ -154,12 +179,34 @@ class NvmlSource:
             self.notes.append(
                 Note("gpu_lost", f"{device.name} ({device.id}) was lost: {error}. Its series ends there.")
             )
-        row["t_ns"] = (begun_ns + time.monotonic_ns()) // 2
+        row["t_ns"] = (begun_ns + self._clock_ns()) // 2
         return row
 
     def _note_once(self, code: str, text: str) -> None:
         if Note(code, text) not in self.notes:
             self.notes.append(Note(code, text))
+
+
+@dataclass(frozen=True)
+class _Probed:
+    handle: Any
+    identity: Identity
+    traits: Sensor
+    reads: Reads
+
+
+def _watched(found: _Probed) -> Row:
+    """Counter and power for the probe of their period; what fails meanwhile shows when the board is read."""
+    try:
+        return fast_values(found.handle, found.reads)
+    except pynvml.NVMLError:
+        return {}
+
+
+def _others(board: _Board) -> Row:
+    """How many compute processes came after the start."""
+    found = processes(board.handle) if board.reads.processes else None
+    return {} if found is None else {"other_processes": len(found - board.own)}
 
 
 def init_note(error: Any) -> Note:
@@ -168,18 +215,8 @@ def init_note(error: Any) -> Note:
     return Note(code, text)
 
 
-def _ask(function: Callable[[Any], T], handle: Any) -> T | None:
-    """The answer, or None where this board has none: each field fails alone. Raises NVMLError for a lost board."""
-    try:
-        return function(handle)
-    except pynvml.NVMLError as error:
-        if error.value in _LOST:
-            raise
-        return None
-
-
 def _identity(index: int, handle: Any) -> Identity:
-    pci = _ask(pynvml.nvmlDeviceGetPciInfo, handle)
+    pci = ask(pynvml.nvmlDeviceGetPciInfo, handle)
     bus_id = str(pci.busId) if pci is not None else f"{index:08X}"
     return Identity(index, pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle), bus_id)
 
@@ -193,30 +230,18 @@ def _mig_parent(mig_uuid: str) -> str | None:
         return None
 
 
-def _probe(handle: Any) -> _Reads:
-    """Asks once for everything. Raises NVMLError when the board is lost."""
-    reads = _Reads()
-    wanted = [(field_id, _GPU_SCOPE) for field_id in _COLUMNS]
-    items = _ask(lambda board: pynvml.nvmlDeviceGetFieldValues(board, wanted), handle) or ()
-    reads.fields = tuple(item.fieldId for item in items if item.nvmlReturn in (pynvml.NVML_SUCCESS, *_NOT_YET))
-    if _ENERGY not in reads.fields:
-        reads.energy_call = _ask(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle) is not None
-    if _MEAN not in reads.fields and _INSTANT not in reads.fields:
-        reads.power_call = _ask(pynvml.nvmlDeviceGetPowerUsage, handle) is not None
-    slow: dict[str, Callable[[Any], float]] = {
-        "temperature_c": lambda board: pynvml.nvmlDeviceGetTemperature(board, pynvml.NVML_TEMPERATURE_GPU),
-        "utilisation_pct": lambda board: pynvml.nvmlDeviceGetUtilizationRates(board).gpu,
-        "clock_mhz": lambda board: pynvml.nvmlDeviceGetClockInfo(board, pynvml.NVML_CLOCK_SM),
-        "power_limit_mw": pynvml.nvmlDeviceGetEnforcedPowerLimit,
-    }
-    reads.slow = {column: read for column, read in slow.items() if _ask(read, handle) is not None}
-    return reads
+def _names(pids: frozenset[int]) -> str:
+    """What they are called, where that may be read."""
+    told = {ask(pynvml.nvmlSystemGetProcessName, pid) for pid in sorted(pids)} - {None, ""}
+    names = sorted({PurePath(str(name)).name for name in told})
+    return f" ({', '.join(names)})" if names else ""
 
 
-def _device(identity: Identity, traits: Sensor, reads: _Reads, shared: bool) -> Device:
-    column, window_ms, power_words = _power_series(traits, reads)
+def _device(found: _Probed, update_ms: float, shared: bool, told: dict[str, Any]) -> Device:
+    identity = found.identity
+    column, window_ms, power_words = _power_series(found.traits, found.reads)
     # On GH200 the counter is that of the whole module, CPU and memory included.
-    counter = reads.counter and "GH200" not in identity.name
+    counter = found.reads.counter and "GH200" not in identity.name
     gain_low, gain_high, gain_source = gain(identity.name)
     return Device(
         id=identity.uuid,
@@ -224,7 +249,7 @@ def _device(identity: Identity, traits: Sensor, reads: _Reads, shared: bool) -> 
         layer=Layer.ACCELERATOR,
         source="nvml",
         mark=Mark.MEASURED,
-        update_ms=traits.update_ms,
+        update_ms=update_ms,
         reading=f"NVML energy counter, checked by {power_words}" if counter else f"NVML {power_words}, integrated",
         gain_low=gain_low,
         gain_high=gain_high,
@@ -233,12 +258,13 @@ def _device(identity: Identity, traits: Sensor, reads: _Reads, shared: bool) -> 
         power_column=column,
         power_window_ms=window_ms,
         shared=shared,
+        facts=told,
     )
 
 
-def _power_series(traits: Sensor, reads: _Reads) -> tuple[str | None, float, str]:
+def _power_series(traits: Sensor, reads: Reads) -> tuple[str | None, float, str]:
     """Column to integrate, the time that each of its values is the mean of, and words for it."""
-    windows = {"power_mw": (_MEAN, traits.mean_ms), "power_instant_mw": (_INSTANT, traits.instant_ms)}
+    windows = {"power_mw": (MEAN, traits.mean_ms), "power_instant_mw": (INSTANT, traits.instant_ms)}
     for column in sorted(windows, key=lambda name: name != traits.integrate):
         field_id, window_ms = windows[column]
         if field_id in reads.fields:
@@ -246,27 +272,3 @@ def _power_series(traits: Sensor, reads: _Reads) -> tuple[str | None, float, str
     if reads.power_call:
         return "power_mw", traits.legacy_ms, f"nvmlDeviceGetPowerUsage (mean over {traits.legacy_ms:.0f} ms)"
     return None, 0.0, "no power reading"
-
-
-def _values(board: _Board) -> Row:
-    """What changes fast. Raises NVMLError when the board is lost or a whole call fails."""
-    row: Row = {}
-    if board.reads.fields:
-        wanted = [(field_id, _GPU_SCOPE) for field_id in board.reads.fields]
-        for item in pynvml.nvmlDeviceGetFieldValues(board.handle, wanted):
-            row[_COLUMNS[item.fieldId]] = _number(item)
-            row["sensor_t_us"] = item.timestamp or row.get("sensor_t_us")
-    if board.reads.energy_call:
-        row["energy_mj"] = float(pynvml.nvmlDeviceGetTotalEnergyConsumption(board.handle))
-    if board.reads.power_call:
-        row["power_mw"] = float(pynvml.nvmlDeviceGetPowerUsage(board.handle))
-    return row
-
-
-def _number(item: Any) -> float | None:
-    """The member of the union that the item's own type names; the rest of the union may hold anything."""
-    if item.nvmlReturn in _LOST:
-        raise pynvml.NVMLError(item.nvmlReturn)
-    if item.nvmlReturn != pynvml.NVML_SUCCESS or item.valueType >= len(_UNION_MEMBER):
-        return None
-    return float(getattr(item.value, _UNION_MEMBER[item.valueType]))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from runners.metrics import Mark
 from runners.power.devices import Device, Layer, Note, SourceError
+from runners.power.polling import MeanPower
 from runners.power.samples import Row
 
 POWERCAP = Path("/sys/class/powercap")
@@ -26,7 +27,7 @@ _HOW_TO_GRANT = (
 class _Domain:
     path: Path
     device: Device
-    last: tuple[int, float] | None = None
+    power: MeanPower
 
 
 def shortest_wrap_s(range_uj: float, max_w: float = MAX_DOMAIN_W) -> float:
@@ -79,7 +80,7 @@ class RaplSource:
             return None
         range_uj = _range_uj(path)
         self._check_period(name, range_uj, max_domain_w)
-        return _Domain(path, _device(path, name, layer, self.period_ms, range_uj))
+        return _Domain(path, _device(path, name, layer, self.period_ms, range_uj), MeanPower())
 
     def _check_period(self, name: str, range_uj: float | None, max_domain_w: float) -> None:
         if range_uj is None:
@@ -129,22 +130,13 @@ def _read(domain: _Domain) -> Row | None:
         energy_mj = int((domain.path / "energy_uj").read_text()) / 1e3
     except (OSError, ValueError):
         return None
-    row: Row = {
+    return {
         "t_ns": t_ns,
         "device": domain.device.id,
         "layer": domain.device.layer.value,
-        "power_mw": _power_mw(domain, t_ns, energy_mj),
+        "power_mw": domain.power.step_mw(t_ns, energy_mj),
         "energy_mj": energy_mj,
     }
-    domain.last = (t_ns, energy_mj)
-    return row
-
-
-def _power_mw(domain: _Domain, t_ns: int, energy_mj: float) -> float | None:
-    """Mean since the reading before; unknown across a wrap, where the counter alone speaks."""
-    if domain.last is None or t_ns <= domain.last[0] or energy_mj < domain.last[1]:
-        return None
-    return (energy_mj - domain.last[1]) / (t_ns - domain.last[0]) * 1e9
 
 
 def _range_uj(path: Path) -> float | None:

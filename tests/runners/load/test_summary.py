@@ -1,9 +1,12 @@
 """Numbers out of rows whose truth is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from runners.load.calibrate import Calibration
 from runners.load.judgement import Client
 from runners.load.plan import fixed_stages
 from runners.load.records import SCHEMA
@@ -40,10 +43,10 @@ def table(rows) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def stage(rows, *, level=1.0, arrivals=Arrivals.CLOSED, client=None, ledger_of=None, **spec_parts):
+def stage(rows, *, level=1.0, arrivals=Arrivals.CLOSED, client=None, **spec_parts):
     load = Load(arrivals=arrivals, levels=(level,), requests=len(rows))
     spec = RunSpec(Target("http://x"), load=load, **spec_parts)
-    return summarise_stage(table(rows), fixed_stages(spec)[0], spec, client=client, ledger_of=ledger_of)
+    return summarise_stage(table(rows), fixed_stages(spec)[0], spec, client=client)
 
 
 def mean(result, key):
@@ -179,6 +182,54 @@ def test_lag_of_an_open_loop_is_shown_and_latency_from_schedule_holds_it():
     assert result["verdict"] == "client_limited"
 
 
+def test_a_load_generator_without_ports_or_descriptors_is_at_its_limit_and_the_endpoint_is_not_blamed():
+    rows = closed(1, 20) + [row(3100, outcome="client_saturated", tokens=0, events=0)] * 5
+    result = stage(rows, client=Client(stop_reason="client_saturated"))
+    assert result["verdict"] == "client_limited"
+    assert result["reasons"][0]["code"] == "client_saturated"
+    assert "not the server's fault" in result["reasons"][0]["text"]
+
+
+CALIBRATED = Calibration("concurrency", 1, 1000.0, None, None, None, busy_share=0.5, cpu_us_per_event=9.0)
+
+
+@pytest.mark.parametrize(
+    ("code", "seen", "late_ms", "verdict"),
+    [
+        ("client_capped", {"capped": True}, 0, "client_limited"),
+        ("client_busy", {"busy_share": 0.95}, 0, "client_limited"),
+        ("client_waited", {"waited_share": 0.2}, 0, "ok"),
+        ("client_lag", {}, 30, "client_limited"),
+        ("client_saturated", {"stop_reason": "client_saturated"}, 0, "client_limited"),
+    ],
+)
+def test_each_limit_of_the_client_says_what_it_could_have_held(code, seen, late_ms, verdict):
+    def found(calibration):
+        rows = [r | {"due_ns": r["sent_ns"] - late_ms * MS} for r in closed(1, 40)]
+        return stage(rows, client=Client(**seen, calibration=calibration))
+
+    result = found(CALIBRATED)
+    (text,) = (item["text"] for item in result["reasons"] if item["code"] == code)
+    assert result["verdict"] == verdict
+    assert text.endswith("it can hold about 1800 events/s")
+    (text,) = (item["text"] for item in found(None)["reasons"] if item["code"] == code)
+    assert "events/s" not in text
+
+
+@pytest.mark.parametrize(("events_per_s", "said"), [(50.0, True), (70.0, False)])
+def test_more_events_than_in_the_calibration_are_said_and_limit_nothing(events_per_s, said):
+    result = stage(closed(1, 40), client=Client(calibration=replace(CALIBRATED, events_per_s=events_per_s)))
+    texts = [item["text"] for item in result["reasons"] if item["code"] == "calibration_below"]
+    assert bool(texts) == said
+    assert all(text.startswith("73 token events came in a second, and 50 in the calibration") for text in texts)
+    assert result["verdict"] == "ok"
+
+
+def test_a_client_that_keeps_up_has_no_reason_of_its_own():
+    result = stage(closed(1, 40), client=Client(busy_share=0.5, waited_share=0.01, calibration=CALIBRATED))
+    assert not [item for item in result["reasons"] if item["code"].startswith("client_")]
+
+
 def test_percentiles_are_shown_only_with_enough_samples():
     few, many = stage(closed(1, 40)), stage(closed(1, 460))
     assert few["metrics"]["ttft_ms"]["p90"] is None
@@ -192,18 +243,10 @@ def test_answers_that_were_not_streamed_have_a_latency_and_no_ttft():
     assert mean(result, "e2e_ms") == pytest.approx(300)
 
 
-def test_energy_and_money_are_per_what_was_served_in_the_window():
-    ledger = {
-        "layers": [{"layer": "cpu", "low_j": 50.0, "high_j": 150.0}], "it_j": 100.0, "mark": "modelled",
-    }  # fmt: skip
-    result = stage(
-        closed(1, 100), ledger_of=lambda window: ledger, account=Account(usd_per_hour=3.6, price_source="list")
-    )
+def test_money_is_per_what_was_served_in_the_window():
+    result = stage(closed(1, 100), account=Account(usd_per_hour=3.6, price_source="list"))
     served = result["metrics"]["request_per_s"]["n"]
     seconds = result["window"]["seconds"]
-    assert mean(result, "wh_per_query") == pytest.approx(100 / 3600 / served)
-    assert result["metrics"]["wh_per_query"]["low"] == pytest.approx(50 / 3600 / served)
-    assert result["metrics"]["wh_per_query"]["mark"] == "modelled"
     assert mean(result, "usd_per_mtok_output") == pytest.approx(3.6 / (mean(result, "output_tokens_per_s") * 0.0036))
     assert mean(result, "usd_per_query") == pytest.approx(3.6 / 3600 * seconds / served)
 

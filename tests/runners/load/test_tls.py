@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from runners.load.answer import Answer
-from runners.load.check import exchange_once
+from runners.load.check import exchange_once, explain
 from runners.load.target import Requests, base_endpoint, destination
 from runners.spec import SpecError, Target, Timeouts
 from tests.services.misbehaving import good, serving
@@ -159,7 +159,9 @@ def test_https_to_a_plain_port_hints_at_http():
     assert "is it http" in row["detail"]
 
 
-def test_http_to_a_tls_port_is_no_answer_and_leaks_no_bytes(authority):
+def test_http_to_a_tls_port_hints_at_https_and_leaks_no_bytes(authority):
     with serving_tls(SCRIPTS, authority.certificate()) as server:
         row = row_of(server.url.replace("https:", "http:"))
     assert row["outcome"] in ("closed_early", "protocol_error", "reset")
+    assert row["response_model"] is None
+    assert "http or https?" in explain(row)

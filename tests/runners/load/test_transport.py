@@ -3,6 +3,7 @@
 import errno
 import os
 import socket
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +20,11 @@ from runners.load.outcomes import Outcome
 from runners.load.target import Requests, base_endpoint, destination
 from runners.load.transport import Destination, connect_error
 from runners.spec import SpecError, Target, Timeouts
-from tests.services.misbehaving import Server, good, serving
+from tests.services.misbehaving import Server, good, hang_mid_stream, serving
 from tests.services.proxy import proxying
 
 TIMEOUTS = Timeouts(connect_s=1.0, first_byte_s=0.5, idle_s=0.5, total_s=3.0)
+IP_LOCAL_PORT_RANGE = 51
 V4, V6 = socket.AF_INET, socket.AF_INET6
 
 
@@ -212,6 +214,37 @@ def test_running_out_of_file_descriptors_stops_the_run_and_says_the_limit(server
     saturated = [exchange for exchange in finished if exchange.outcome is Outcome.CLIENT_SATURATED]
     assert engine.stop_reason == "client_saturated"
     assert "ulimit -n" in saturated[0].detail
+
+
+def test_running_out_of_local_ports_stops_the_run_and_says_what_to_widen(server, monkeypatch):
+    class Narrow(socket.socket):
+        """May take its local port from three only, so that the kernel itself runs out."""
+
+        def connect_ex(self, address: object) -> int:
+            self.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, ports)
+            return super().connect_ex(address)
+
+    first = free_port() // 8 * 8
+    ports = struct.pack("HH", first, first + 2)
+    with socket.socket() as probe:
+        try:
+            probe.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, ports)
+        except OSError:
+            if os.environ.get("REQUIRE_ALL") == "1":
+                raise
+            pytest.skip("a socket's range of local ports needs Linux 6.3")
+    server.scripts["m"] = hang_mid_stream
+    where = at(server, (V4, ("127.0.0.1", server.port)))
+    request = Requests(where.endpoint, Target(server.url, "m")).build("hi", 8)
+    finished: list[Exchange] = []
+    engine = Engine(where, TIMEOUTS, finished.append)
+    monkeypatch.setattr(socket, "socket", Narrow)
+    engine.drive(ClosedLoop(8, Span(0, requests=500)), lambda _: Exchange(request), drain_s=3)
+    engine.close()
+    saturated = [exchange for exchange in finished if exchange.outcome is Outcome.CLIENT_SATURATED]
+    assert engine.stop_reason == "client_saturated"
+    assert "ip_local_port_range" in saturated[0].detail
+    assert len(finished) < 20
 
 
 def test_a_server_that_takes_no_bytes_is_a_write_timeout():

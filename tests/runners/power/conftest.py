@@ -2,10 +2,9 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ import pytest
 from runners.metrics import Mark
 from runners.power.devices import Device, Layer
 from runners.power.samples import SCHEMA
+from tests.services import nvml
 
 ROOT = Path(__file__).parents[3]
-FAKE = ROOT / "tests/native/fake_nvml.c"
 
 _READ = """
 import json, sys, time
@@ -35,18 +34,7 @@ print(json.dumps({"rows": rows, **describe(sources)}))
 @pytest.fixture(scope="session")
 def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a libnvidia-ml.so.1 that plays the GPUs of the script named by NVML_SCRIPT."""
-    compiler = shutil.which("gcc")
-    if compiler is None:
-        if os.environ.get("REQUIRE_ALL") == "1":
-            pytest.fail("gcc is needed for the scripted GPUs: apt install gcc libc6-dev")
-        pytest.skip("needs gcc: apt install gcc libc6-dev")
-    folder = tmp_path_factory.mktemp("nvml")
-    library = folder / "libnvidia-ml.so.1"
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
-    command = [compiler, *flags, "-Wl,-soname,libnvidia-ml.so.1", "-o", str(library), str(FAKE), "-lm"]
-    built = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert built.returncode == 0, built.stderr
-    return folder
+    return nvml.built(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture
@@ -61,6 +49,43 @@ def gpus(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (tmp_path / "gpus").write_text(script)
 
     return play
+
+
+class Player:
+    """The real NVML binding and source on scripted GPUs at a scripted time: half a minute takes no time."""
+
+    def __init__(self, process: "subprocess.Popen[str]", folder: Path) -> None:
+        self._process, self._folder = process, folder
+
+    def __call__(self, script: str, ticks: int, late_ns: list[int] | None = None) -> tuple[pa.Table, dict[str, Any]]:
+        """Samples of so many ticks from 10 s on, each late by so much (over and over), and the source's account."""
+        late = late_ns or [0]
+        asked = {
+            "script": script,
+            "start_ns": 10_000_000_000,
+            "late_ns": (late * (ticks // len(late) + 1))[:ticks],
+            "out": str(self._folder / "rows.arrow"),
+        }
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(asked), file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        assert answer, "the player died"
+        with pa.OSFile(asked["out"]) as file:
+            return pa.ipc.open_file(file).read_all(), json.loads(answer)
+
+
+@pytest.fixture(scope="module")
+def play(nvml_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
+    folder = tmp_path_factory.mktemp("play")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("CUDA_")}
+    environ |= {"LD_LIBRARY_PATH": str(nvml_library), "NVML_SCRIPT": str(folder / "gpus"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(Path(__file__).with_name("play.py"))]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield Player(process, folder)
+        process.kill()
 
 
 @pytest.fixture

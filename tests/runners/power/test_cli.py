@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 from runners.power.cli import add_arguments, run
+from runners.power.sources import METERS, SOURCES
+from tests.services.instruments import WATTS, Prometheus, serving, shelly
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = """
 import argparse, sys
 from runners.power.cli import add_arguments, run
+from runners.power.sources import METERS, SOURCES
+from tests.services.instruments import WATTS, Prometheus, serving, shelly
 parser = argparse.ArgumentParser()
 add_arguments(parser)
 sys.exit(run(parser.parse_args()))
@@ -69,3 +73,44 @@ def test_impossible_watts_are_a_usage_error(capsys):
     add_arguments(parser)
     assert run(parser.parse_args(["--source", "estimate", "--cpu-idle-w", "50", "--cpu-max-w", "4"])) == 2
     assert "cpu_idle_w" in capsys.readouterr().err
+
+
+def test_every_other_instrument_is_listed_with_what_it_serves_or_what_to_do():
+    status, text = power()
+    lines = {line.split()[0]: line for line in text.partition("Other instruments:\n")[2].splitlines()}
+    assert status == 0
+    assert set(lines) == {*SOURCES, *METERS} - {"estimate"}
+    assert "ROCm" in lines["amd"]
+    assert "--source 'dcgm:http://" in lines["dcgm"]
+
+
+def test_an_instrument_that_auto_did_not_take_says_how_to_use_it(gpus):
+    gpus("gpus 1\nconstant 0 250000\n")
+    _, text = power("--json")
+    named = {row["name"]: row for row in json.loads(text)["others"]}
+    assert "nvml" not in named
+    assert named["rapl"]["serves"] == []
+
+
+def test_a_meter_elsewhere_shows_its_watts():
+    with serving(shelly) as server:
+        status, text = power("--json", "--source", f"meter:{server.url},pointer=/apower")
+    (device,) = json.loads(text)["devices"]
+    assert (status, device["power_w"], device["layer"]) == (0, WATTS, "host")
+    assert "others" not in json.loads(text)
+
+
+def test_prometheus_shows_its_newest_watts():
+    with serving(Prometheus(scrape_s=5)) as server:
+        status, text = power("--json", "--source", f"prometheus:{server.url},query=p")
+    (device,) = json.loads(text)["devices"]
+    assert (status, device["power_w"], device["update_ms"]) == (0, WATTS, 5000)
+
+
+def test_a_source_that_cannot_be_asked_is_a_usage_error_in_words():
+    done = subprocess.run(
+        [sys.executable, "-m", "runners", "power", "--source", "meter:http://h"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "a JSON pointer" in done.stderr

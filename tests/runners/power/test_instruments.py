@@ -160,3 +160,27 @@ def test_a_reading_that_repeats_stamp_and_value_is_not_new():
     stamps, values = np.array([1, 1, 2, 2, 2]), np.array([5.0, 5.0, 5.0, 5.0, 6.0])
     assert fresh(stamps, values).tolist() == [True, False, True, False, True]
     assert fresh(stamps[:0], values[:0]).tolist() == []
+
+
+def test_readings_that_come_late_and_now_and_then_not_at_all_still_date_the_steps_of_a_counter():
+    generator = np.random.default_rng(3)
+    pauses_s = np.where(
+        generator.random(800) < 0.05, generator.uniform(0.2, 0.9, 800), generator.uniform(0.03, 0.065, 800)
+    )
+    t_ns = ((np.cumsum(pauses_s) - 2) * S).astype(np.int64)
+    energy_mj = stepping(t_ns, 250)
+    errors = [
+        counter_energy(t_ns, energy_mj, start, start + 10 * S, update_ns=update_ns).energy_j / 2500 - 1
+        for start in range(0, 20 * S, S // 3)
+        for update_ns in (UPDATE, int(0.97 * UPDATE))
+    ]
+    assert np.abs(errors).max() < 0.003
+
+
+def test_steps_without_a_beat_are_dated_between_the_readings_that_show_them():
+    generator = np.random.default_rng(4)
+    moved_s = np.cumsum(generator.uniform(0.05, 0.25, 300)) - 3
+    t_ns = times(30)
+    energy_mj = np.searchsorted(moved_s, t_ns / S) * 1e3
+    reading = counter_energy(t_ns, energy_mj, 0, 20 * S, update_ns=UPDATE)
+    assert reading.energy_j == pytest.approx(np.searchsorted(moved_s, 20) - np.searchsorted(moved_s, 0), abs=2)

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from runners.load.records import read_spool
+from runners.meters import JsonMeter, SmiLog
 from runners.power.devices import SourceError
 from runners.power.energy import window_ledger
 from runners.power.sampler import Sampler
 from runners.power.samples import SCHEMA
 from runners.spec import Power
+from tests.services.instruments import WATTS, serving, shelly, smi_log
 
 ROOT = Path(__file__).parents[3]
 ESTIMATE = Power(source="estimate", cpu_idle_w=100, cpu_max_w=300)
@@ -172,5 +174,86 @@ def test_without_a_source_nothing_runs_and_the_files_are_there(tmp_path):
 
 
 def test_a_source_that_is_not_known_is_refused_with_the_choices(tmp_path):
-    with pytest.raises(SourceError, match="choose one of auto, nvml, rapl, estimate, none"):
-        Sampler.start(Power(source="meter"), tmp_path)
+    with pytest.raises(SourceError, match="choose one of auto, nvml, amd, xpu, rapl"):
+        Sampler.start(Power(source="geiger"), tmp_path)
+
+
+def test_instruments_elsewhere_and_logs_of_the_time_are_in_the_file(tmp_path):
+    smi_log(tmp_path / "smi.csv", 120, end_s=time.time() + 60)
+    with serving(shelly) as server:
+        meter = JsonMeter(server.url, pointer="/apower", update_s=0.1)
+        power = Power("none", meters=(meter, SmiLog(str(tmp_path / "smi.csv"), "UTC")))
+        sampler = Sampler.start(power, tmp_path)
+        time.sleep(0.8)
+        start_ns = time.monotonic_ns()
+        time.sleep(2.2)
+        end_ns = time.monotonic_ns()
+        sampler.stop()
+    account = sampler.describe()
+    ledger = window_ledger(samples(tmp_path), start_ns, end_ns, description=account)
+    drawn_j = WATTS * (end_ns - start_ns) / S
+    assert (account["source"], account["notes"]) == ("meter+csv", [])
+    assert ledger["narrow_j"] == pytest.approx(drawn_j, rel=0.001)
+    assert ledger["it_j"] == pytest.approx(drawn_j, rel=0.001)
+    assert [(layer["layer"], layer["within"]) for layer in ledger["layers"]] == [("accelerator", "host"), ("host", "")]
+
+
+def test_a_slow_page_holds_up_no_other_instrument(tmp_path):
+    def slow(asked):
+        time.sleep(0.7)
+        return shelly(asked)
+
+    with serving(slow) as server:
+        power = Power(
+            "estimate", cpu_idle_w=100, cpu_max_w=300, meters=(JsonMeter(server.url, pointer="/apower", update_s=0.2),)
+        )
+        sampler = Sampler.start(power, tmp_path)
+        time.sleep(3)
+        sampler.stop()
+    rows = [row for row in samples(tmp_path).to_pylist() if row["device"] == "cpu"]
+    assert np.diff([row["t_ns"] for row in rows]).max() < 0.5 * S
+
+
+def test_an_archive_without_data_is_a_note_and_not_the_end(tmp_path):
+    sampler = Sampler.start(Power("estimate", meters=(SmiLog(str(tmp_path / "none.csv"), "UTC"),)), tmp_path)
+    time.sleep(0.5)
+    sampler.stop()
+    assert samples(tmp_path).num_rows > 0
+    assert "csv_no_data" in [note["code"] for note in sampler.describe()["notes"]]
+
+
+def test_the_latest_watts_of_a_whole_machine_stand_for_its_parts(tmp_path):
+    with serving(shelly) as server:
+        power = Power(
+            "estimate", cpu_idle_w=100, cpu_max_w=100, meters=(JsonMeter(server.url, pointer="/apower", update_s=0.2),)
+        )
+        sampler = Sampler.start(power, tmp_path)
+        assert wait_until(lambda: sampler.latest_power_w() is not None)
+        assert sampler.latest_power_w() == WATTS
+        sampler.stop()
+
+
+def test_the_pace_can_be_slowed_and_restored(tmp_path):
+    sampler = Sampler.start(ESTIMATE, tmp_path)
+    time.sleep(1.5)
+    sampler.pace(1.0)
+    slow_from = time.monotonic_ns() + S // 10
+    time.sleep(3)
+    slow_to = time.monotonic_ns()
+    sampler.pace(None)
+    time.sleep(1.5)
+    sampler.stop()
+    t_ns = samples(tmp_path)["t_ns"].to_numpy()
+    slow = t_ns[(t_ns > slow_from) & (t_ns < slow_to)]
+    assert 2 <= len(slow) <= 3
+    assert np.median(np.diff(t_ns[t_ns > slow_to])) < 0.2 * S
+
+
+def test_a_slow_sampler_stops_as_fast_as_another(tmp_path):
+    sampler = Sampler.start(ESTIMATE, tmp_path)
+    sampler.pace(30.0)
+    time.sleep(0.5)
+    begun = time.monotonic()
+    sampler.stop()
+    assert time.monotonic() - begun < 3
+    assert sampler.describe()["sampler_cpu_share"] > 0

@@ -15,7 +15,7 @@ def test_a_sample_is_its_name_its_labels_as_written_and_its_value():
         Sample("a", "", 1.0),
         Sample("a", 'x="1",y="2"', 2500.0),
         Sample("a", "", 0.5),
-        Sample("a", 'x="1"', inf),
+        Sample("a", 'x="1"', inf, 1_700_000_000_000),
     ]
 
 

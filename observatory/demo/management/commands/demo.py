@@ -12,25 +12,11 @@ from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Endpoint
 from observatory.demo import site
 from observatory.demo.supervisor import Claim, Supervisor, SupervisorError, interrupt_on_signals
+from observatory.demo.ticking import Ticking
 from observatory.runs import dispatch, states
 from observatory.runs.models import Run
 from runners.load.report import table
 from runners.progress import BarProgress
-
-
-class _Ticking:
-    """Checks the parts and, in the place of beat, looks for lost and waiting runs."""
-
-    def __init__(self, supervisor: Supervisor) -> None:
-        self._supervisor = supervisor
-        self._next_s = 0.0
-
-    def __call__(self) -> None:
-        self._supervisor.check()
-        if time.monotonic() > self._next_s:
-            self._next_s = time.monotonic() + settings.TICK_S
-            dispatch.reap()
-            dispatch.sweep()
 
 
 class Command(BaseCommand):
@@ -62,7 +48,7 @@ class Command(BaseCommand):
             benchmark = site.benchmark(supervisor.engine_url, user)
             supervisor.start()
             claim.announce(supervisor.url)
-            check = _Ticking(supervisor) if once else supervisor.check
+            check = Ticking(supervisor) if once else supervisor.check
             valid = self._measure(benchmark, check)
             if once:
                 return valid

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from observatory.theory.accounts.ledger import duty_cycle_wh
 from observatory.theory.calculator import Axis, Calculator, Plot
 from observatory.theory.fields import number, result
+from runners.power.windows import duty_cycle_wh
 
 
 @dataclass(frozen=True)

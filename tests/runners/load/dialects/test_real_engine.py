@@ -79,8 +79,8 @@ def test_two_choices_of_two_adapters_are_measured_and_each_row_names_its_own(eng
 
 @pytest.mark.parametrize(("task", "dialect"), [("embed", "openai-embeddings"), ("rerank", "rerank")])
 def test_answers_without_tokens_have_latency_and_throughput_only(tmp_path, task, dialect):
-    with embedded_engine(tmp_path, "--task", task) as url:
-        said = probe(url, dialect)
+    with embedded_engine(tmp_path, "--option", f"task={task}") as url:
+        said = probe(Target(url, dialect=Dialect(dialect)))
         summary = bench(url, tmp_path / "out", "--dialect", dialect, "--requests", "5", "--input-tokens", "64")
     assert (said["usable"], said["engine"]) == (True, "llama.cpp")
     assert {check["name"] for check in said["checks"]} == {"models", "engine", "length", "metrics"}
@@ -102,12 +102,12 @@ def test_whole_answers_have_no_time_to_first_token(engine, tmp_path):
 @pytest.mark.parametrize("dialect", SPOKEN)
 def test_probe_finds_what_the_dialect_gives(engine, dialect):
     url, model = engine
-    said = probe(url, dialect)
+    said = probe(Target(url, dialect=Dialect(dialect)))
     assert (said["usable"], said["text"], said["engine"], said["models"]) == (True, "", "llama.cpp", [model])
     assert all(check["ok"] for check in said["checks"]), said["checks"]
 
 
 def test_probe_of_a_dialect_that_the_server_does_not_speak_says_so(engine):
-    said = probe(engine[0], Dialect.OLLAMA_CHAT)
+    said = probe(Target(engine[0], dialect=Dialect.OLLAMA_CHAT))
     assert (said["usable"], said["code"]) == (False, "http_error")
     assert "404" in said["text"]

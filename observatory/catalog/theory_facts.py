@@ -41,10 +41,14 @@ Facts = dict[str, Any]
 
 def fill(calculator: Calculator[Any, Any], given: Mapping[str, str], sources: Mapping[str, str]) -> dict[str, str]:
     """``given`` with what the named sources know about inputs of this calculator; what they do not know stays."""
-    found = {name: written(value) for name, value in _facts(sources).items() if value is not None}
-    names = {entry.name: entry for entry in calculator.entries}
-    fitting = {name: text for name, text in found.items() if name in names and _allowed(calculator, name, text)}
-    return {**given, **fitting}
+    return {**given, **fitting(calculator, _facts(sources))}
+
+
+def fitting(calculator: Calculator[Any, Any], facts: Facts) -> dict[str, str]:
+    """Those facts that are inputs of this calculator and within its bounds, as text."""
+    found = {name: written(value) for name, value in facts.items() if value is not None}
+    names = {entry.name for entry in calculator.entries}
+    return {name: text for name, text in found.items() if name in names and _allowed(calculator, name, text)}
 
 
 def choices(calculator: Calculator[Any, Any]) -> dict[str, list[tuple[str, str]]]:

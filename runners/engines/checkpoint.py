@@ -1,0 +1,136 @@
+"""A GGUF model of the llama kind as a folder that vLLM and transformers read: config.json, safetensors, tokenizer."""
+
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from runners.engines.ggml import Floats, Gguf, Tensor
+
+_NAMES = {
+    "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
+}  # fmt: skip
+_CONTROL = 3
+
+
+def write(source: Gguf, tensors: Iterator[Tensor], layers: int, folder: Path) -> None:
+    """Raises GgufError for what the file does not say, OSError."""
+    heads = {
+        "attn_q": source.number("llama.attention.head_count"),
+        "attn_k": source.number("llama.attention.head_count_kv"),
+    }
+    _write_weights({_name(tensor.name): _bf16(_unrotated(tensor, heads)) for tensor in tensors}, folder)
+    tokens = _write_tokenizer(source, folder)
+    ids = {name: source.number(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")}
+    pad = ids["eos"]
+    special = {f"{name}_token_id": number for name, number in ids.items()} | {"pad_token_id": pad}
+    length = source.number("llama.context_length")
+    _dump(folder / "config.json", _config(source, layers, len(tokens)) | special)
+    _dump(folder / "generation_config.json", special)
+    _dump(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "bos_token": tokens[ids["bos"]],
+            "eos_token": tokens[ids["eos"]],
+            "pad_token": tokens[pad],
+            "model_max_length": length,
+            "clean_up_tokenization_spaces": False,
+            "chat_template": source.text("tokenizer.chat_template"),
+        },
+    )
+
+
+def _config(source: Gguf, layers: int, vocabulary: int) -> dict[str, Any]:
+    width, heads = source.number("llama.embedding_length"), source.number("llama.attention.head_count")
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": width,
+        "intermediate_size": source.number("llama.feed_forward_length"),
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": source.number("llama.attention.head_count_kv"),
+        "head_dim": width // heads,
+        "hidden_act": "silu",
+        "max_position_embeddings": source.number("llama.context_length"),
+        "rms_norm_eps": source.fraction("llama.attention.layer_norm_rms_epsilon"),
+        "rope_theta": source.fraction("llama.rope.freq_base"),
+        "tie_word_embeddings": True,
+        "vocab_size": vocabulary,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "torch_dtype": "bfloat16",
+    }
+
+
+def _name(name: str) -> str:
+    if name == "token_embd.weight":
+        return "model.embed_tokens.weight"
+    if name == "output_norm.weight":
+        return "model.norm.weight"
+    _, layer, part, end = name.split(".")
+    return f"model.layers.{layer}.{_NAMES[part]}.{end}"
+
+
+def _unrotated(tensor: Tensor, heads: dict[str, int]) -> Floats:
+    """llama.cpp keeps the rows of queries and keys in pairs for its rotation; the original has the halves apart."""
+    count = heads.get(tensor.name.split(".")[2] if tensor.name.startswith("blk.") else "")
+    if count is None:
+        return tensor.values
+    rows, columns = tensor.shape
+    pairs = tensor.values.reshape(count, rows // count // 2, 2, columns)
+    return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(rows, columns)
+
+
+def _bf16(values: Floats) -> npt.NDArray[np.uint16]:
+    """Rounded to the nearest, halves to even."""
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def _write_weights(weights: dict[str, npt.NDArray[np.uint16]], folder: Path) -> None:
+    """safetensors: eight bytes of length, a JSON header, the numbers (README of huggingface/safetensors, Format)."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    offset = 0
+    for name, values in weights.items():
+        end = offset + values.nbytes
+        header[name] = {"dtype": "BF16", "shape": list(values.shape), "data_offsets": [offset, end]}
+        offset = end
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(struct.pack("<Q", len(head)) + head)
+        for values in weights.values():
+            file.write(values.tobytes())
+
+
+def _write_tokenizer(source: Gguf, folder: Path) -> list[str]:
+    """The byte-level BPE tokenizer with digits one by one, as "smollm" in llama.cpp (src/llama-vocab.cpp)."""
+    tokens, kinds = source.texts("tokenizer.ggml.tokens"), source.numbers("tokenizer.ggml.token_type")
+    left, right = zip(*(merge.split(" ") for merge in source.texts("tokenizer.ggml.merges")), strict=True)
+    tokenizer = Tokenizer(
+        models.BPE({word: number for number, word in enumerate(tokens)}, list(zip(left, right, strict=True)))
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    control = [word for word, kind in zip(tokens, kinds, strict=True) if kind == _CONTROL]
+    tokenizer.add_special_tokens([AddedToken(word, special=True, normalized=False) for word in control])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return tokens
+
+
+def _dump(path: Path, data: dict[str, Any]) -> None:
+    path.write_text(json.dumps(data, indent=1, ensure_ascii=False))

@@ -1,0 +1,140 @@
+"""What one NVIDIA board answers: found out once by asking for everything, then read with as few calls as possible."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pynvml
+
+from runners.power.samples import Row
+
+T = TypeVar("T")
+
+ENERGY, MEAN, INSTANT = 83, 185, 186  # NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, _POWER_AVERAGE, _POWER_INSTANT
+POWER_THROTTLED, THERMAL_THROTTLED = 74, 75  # NVML_FI_DEV_PERF_POLICY_POWER, _THERMAL: nanoseconds
+SCOPES = {0: "gpu", 1: "module", 2: "memory"}  # NVML_POWER_SCOPE_*
+_GPU_SCOPE = 0
+#: Column of samples, and what turns NVML's unit into that of the column.
+_COLUMNS = {
+    ENERGY: ("energy_mj", 1.0),
+    MEAN: ("power_mw", 1.0),
+    INSTANT: ("power_instant_mw", 1.0),
+    POWER_THROTTLED: ("power_throttled_ms", 1e-6),
+    THERMAL_THROTTLED: ("thermal_throttled_ms", 1e-6),
+}
+_FAST, _SLOW = (ENERGY, MEAN, INSTANT), (POWER_THROTTLED, THERMAL_THROTTLED)
+_UNION_MEMBER = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+#: Errors after which a board gives nothing more.
+LOST = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
+_NOT_YET = (pynvml.NVML_ERROR_NO_DATA, pynvml.NVML_ERROR_NOT_READY)
+
+
+@dataclass
+class Reads:
+    """Which calls this board answers. ``fields`` go in one call, so that they share a stamp; ``slow_fields`` go with
+    them about once a second, and so do the calls of ``slow``, by column. ``scopes``: of which the mean power is told.
+    ``denied``: names of what this user may not read.
+    """
+
+    fields: tuple[int, ...] = ()
+    slow_fields: tuple[int, ...] = ()
+    scopes: tuple[int, ...] = ()
+    energy_call: bool = False
+    power_call: bool = False
+    slow: dict[str, Callable[[Any], float]] = field(default_factory=dict)
+    processes: bool = False
+    denied: list[str] = field(default_factory=list)
+
+    @property
+    def counter(self) -> bool:
+        return ENERGY in self.fields or self.energy_call
+
+
+_CALLS: dict[str, Callable[[Any], float]] = {
+    "temperature_c": lambda board: pynvml.nvmlDeviceGetTemperature(board, pynvml.NVML_TEMPERATURE_GPU),
+    "utilisation_pct": lambda board: pynvml.nvmlDeviceGetUtilizationRates(board).gpu,
+    "clock_mhz": lambda board: pynvml.nvmlDeviceGetClockInfo(board, pynvml.NVML_CLOCK_SM),
+    "memory_clock_mhz": lambda board: pynvml.nvmlDeviceGetClockInfo(board, pynvml.NVML_CLOCK_MEM),
+    "power_limit_mw": pynvml.nvmlDeviceGetEnforcedPowerLimit,
+    "throttle_reasons": pynvml.nvmlDeviceGetCurrentClocksEventReasons,
+}
+
+
+def ask(function: Callable[..., T], *arguments: Any, denied: list[str] | None = None, name: str = "") -> T | None:
+    """The answer, or None where this board has none: each field fails alone. Raises NVMLError for a lost board.
+
+    What this user may not read is put down in ``denied`` under its ``name``.
+    """
+    try:
+        return function(*arguments)
+    except pynvml.NVMLError as error:
+        if error.value in LOST:
+            raise
+        if denied is not None and error.value == pynvml.NVML_ERROR_NO_PERMISSION:
+            denied.append(name)
+        return None
+
+
+def probe(handle: Any) -> Reads:
+    """Asks once for everything. Raises NVMLError when the board is lost."""
+    reads = Reads()
+    denied = reads.denied
+    reads.fields, reads.slow_fields = _answered(handle, _FAST, denied), _answered(handle, _SLOW, [])
+    reads.scopes = _answered_scopes(handle)
+    if ENERGY not in reads.fields:
+        energy = ask(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle, denied=denied, name="energy_mj")
+        reads.energy_call = energy is not None
+    if MEAN not in reads.fields and INSTANT not in reads.fields:
+        reads.power_call = ask(pynvml.nvmlDeviceGetPowerUsage, handle, denied=denied, name="power_mw") is not None
+    reads.slow = {
+        column: read for column, read in _CALLS.items() if ask(read, handle, denied=denied, name=column) is not None
+    }
+    reads.processes = processes(handle, denied) is not None
+    return reads
+
+
+def _answered(handle: Any, fields: tuple[int, ...], denied: list[str]) -> tuple[int, ...]:
+    items = ask(pynvml.nvmlDeviceGetFieldValues, handle, [(field_id, _GPU_SCOPE) for field_id in fields]) or ()
+    denied += [_COLUMNS[item.fieldId][0] for item in items if item.nvmlReturn == pynvml.NVML_ERROR_NO_PERMISSION]
+    return tuple(item.fieldId for item in items if item.nvmlReturn in (pynvml.NVML_SUCCESS, *_NOT_YET))
+
+
+def _answered_scopes(handle: Any) -> tuple[int, ...]:
+    items = ask(pynvml.nvmlDeviceGetFieldValues, handle, [(MEAN, scope) for scope in SCOPES]) or ()
+    return tuple(item.scopeId for item in items if item.nvmlReturn == pynvml.NVML_SUCCESS)
+
+
+def processes(handle: Any, denied: list[str] | None = None) -> frozenset[int] | None:
+    """Ids of the compute processes on the board, as the host counts them; None where they are not told."""
+    found = ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle, denied=denied, name="processes")
+    return None if found is None else frozenset(process.pid for process in found)
+
+
+def fast_values(handle: Any, reads: Reads, *, slow: bool = False) -> Row:
+    """Counter and power, and with ``slow`` what is read once a second. Raises NVMLError when the board is lost or a
+    whole call fails.
+    """
+    row: Row = {}
+    fields = reads.fields + reads.slow_fields if slow else reads.fields
+    if fields:
+        for item in pynvml.nvmlDeviceGetFieldValues(handle, [(field_id, _GPU_SCOPE) for field_id in fields]):
+            column, scale = _COLUMNS[item.fieldId]
+            value = _number(item)
+            row[column] = None if value is None else value * scale
+            row["sensor_t_us"] = item.timestamp or row.get("sensor_t_us")
+    if reads.energy_call:
+        row["energy_mj"] = float(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle))
+    if reads.power_call:
+        row["power_mw"] = float(pynvml.nvmlDeviceGetPowerUsage(handle))
+    if slow:
+        row |= {column: ask(read, handle) for column, read in reads.slow.items()}
+    return row
+
+
+def _number(item: Any) -> float | None:
+    """The member of the union that the item's own type names; the rest of the union may hold anything."""
+    if item.nvmlReturn in LOST:
+        raise pynvml.NVMLError(item.nvmlReturn)
+    if item.nvmlReturn != pynvml.NVML_SUCCESS or item.valueType >= len(_UNION_MEMBER):
+        return None
+    return float(getattr(item.value, _UNION_MEMBER[item.valueType]))

@@ -1,0 +1,103 @@
+"""Forms of the packaged model, made by llama.cpp's own library and read by llama.cpp's own server."""
+
+import json
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from observatory.theory import tensors
+from runners.engines.derived import Derived, is_whole, path_of, sums
+from runners.engines.launch import launch
+from runners.engines.packaged import MODEL_NAME, model_path
+from runners.engines.recipe import Recipe
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def asked(name: str) -> Derived:
+    found = Derived.named(name, "name")
+    assert found
+    return found
+
+
+def made(name: str) -> Path:
+    ended = subprocess.run(
+        [sys.executable, "-m", "runners", "model", name], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert Path(ended.stdout.strip()) == path_of(asked(name))
+    return path_of(asked(name))
+
+
+def kinds(path: Path) -> dict[str, str]:
+    return {tensor.name: tensor.kind.name for tensor in tensors.listing(path)}
+
+
+def matrix(path: Path, name: str) -> tensors.Matrix:
+    tensor = next(item for item in tensors.listing(path) if item.name == name)
+    return tensors.read(path, tensor, 64, 576)
+
+
+def test_a_smaller_type_is_near_the_source_and_fewer_layers_are_served(cache: Path) -> None:
+    name = f"{MODEL_NAME}:Q4_0:layers=4"
+    recipe = Recipe.from_json({"engine": "llama.cpp", "model": name, "options": {"n_parallel": 1, "n_ctx": 256}})
+    told: list[str] = []
+    with launch(recipe, tell=told.append) as engine:
+        assert engine.model == name
+        assert engine.facts()["model_files"] == sums(asked(name)).splitlines()
+        with urllib.request.urlopen(f"{engine.url}/v1/models", timeout=10) as response:
+            about = json.load(response)["data"][0]["meta"]
+    assert any(words.startswith(f"making {name}") for words in told)
+    path = path_of(asked(name))
+    found = kinds(path)
+    assert len(found) == 2 + 4 * 9
+    assert found["token_embd.weight"] == "Q8_0"
+    assert found["blk.3.ffn_up.weight"] == "Q4_0"
+    assert about["n_params"] < 45_000_000
+    first, last = matrix(model_path(), "blk.0.attn_q.weight"), matrix(model_path(), "blk.29.attn_q.weight")
+    for name, source in (("blk.0.attn_q.weight", first), ("blk.3.attn_q.weight", last)):
+        error = np.abs(matrix(path, name) - source).max() / np.abs(source).max()
+        assert 0 < error < 0.1
+
+
+def test_a_damaged_file_is_made_again(cache: Path) -> None:
+    name = f"{MODEL_NAME}:F16:layers=2"
+    path = made(name)
+    whole = path.read_bytes()
+    assert set(kinds(path).values()) == {"F16", "F32"}
+    path.write_bytes(whole[:-1])
+    assert not is_whole(asked(name))
+    assert made(name).read_bytes() == whole
+    assert is_whole(asked(name))
+
+
+def test_the_folder_for_vllm_has_the_same_words_and_weights(cache: Path, engine: tuple[str, str]) -> None:
+    folder = made(f"{MODEL_NAME}:HF:layers=2")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    for text in ("Hello, world! 1234 × 5", "<|im_start|>user\nNaïve café\n\n  tabs\t<|im_end|>", "东京 🙂 don't"):
+        body = json.dumps({"content": text, "parse_special": True}).encode()
+        request = urllib.request.Request(f"{engine[0]}/tokenize", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=10) as response:
+            assert tokenizer.encode(text).ids == json.load(response)["tokens"]
+    config = json.loads((folder / "config.json").read_text())
+    assert (config["num_hidden_layers"], config["num_attention_heads"], config["num_key_value_heads"]) == (2, 9, 3)
+    ours = matrix(folder / "model.safetensors", "model.layers.1.mlp.up_proj.weight")
+    source = matrix(model_path(), "blk.29.ffn_up.weight")
+    assert np.allclose(ours, source, rtol=2**-8, atol=0)
+    rotated = matrix(folder / "model.safetensors", "model.layers.0.self_attn.q_proj.weight")
+    pairs = matrix(model_path(), "blk.28.attn_q.weight")
+    assert np.allclose(rotated, np.concatenate([pairs[0::2], pairs[1::2]]), rtol=2**-8, atol=0)
+
+
+@pytest.mark.parametrize("name", ["other", f"{MODEL_NAME}:Q9", f"{MODEL_NAME}:layers=1"])
+def test_a_name_that_is_none_is_refused_in_words(name: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "runners", "model", name], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("name: ")
