@@ -267,11 +267,12 @@ class Answer:
         return False
 
     def _read_stream(self) -> None:
-        content, more = Content(self._exchange.response), True
-        while more:
+        content = Content(self._exchange.response)
+        while True:
             decoder = self._form.framing.decoder(content.came.data)
             self._read_events(content.came, decoder)
-            more = content.go_on(decoder.at)
+            if not content.go_on(decoder.at):
+                break
         tail = decoder.tail()
         if tail is not None and not self.said.done:
             self._read_tail(tail, content.came.stamp_ns(tail.end))
