@@ -114,7 +114,7 @@ def run(peer: Peer, load: Load, pin: list[str]) -> dict[str, Any]:
     try:
         ttft_p99_ms, gap_p99_ms, ok = peer.read(load.out)
     except (OSError, ValueError, LookupError, TypeError) as error:
-        last = log.read_text(errors="replace")[-600:]
+        last = " ".join(log.read_text(errors="replace").split())[-600:]
         raise RuntimeError(f"no result (exit {os.waitstatus_to_exitcode(status)}, {error!r}): {last}") from None
     return {
         "tokens": ok * load.tokens,
