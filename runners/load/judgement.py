@@ -73,14 +73,10 @@ def reason(code: str, text: str) -> dict[str, str]:
 
 def failures(rows: StageRows) -> dict[str, Any]:
     """Outcome -> how often, one example, and what to do; warm-up left out."""
-    details = rows.table.column("detail").to_pylist()
-    found: dict[str, Any] = {}
-    for row in np.flatnonzero(rows.measured & ~rows.ok):
-        name = str(rows.outcome[row])
-        entry = found.setdefault(name, {"count": 0, "example": "", "help": HELP[Outcome(name)]})
-        entry["count"] += 1
-        entry["example"] = entry["example"] or details[row] or ""
-    return found
+    return {
+        name: {"count": count, "example": rows.remarks.examples[name], "help": HELP[Outcome(name)]}
+        for name, count in rows.remarks.failures.items()
+    }
 
 
 def verdict(reasons: list[dict[str, str]], client: Client | None) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runners.load.rows import MISSING, Bools, Ints, StageRows, Window
+from runners.load.rows import MISSING, StageRows, Window
+from runners.load.statistics import Bools, Ints
 from runners.server.metrics import SERVER_METRICS, Kind, ServerMetric
 from runners.server.series import Series, Span, bucket_increases, increase, quantile, series
 
