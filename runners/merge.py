@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ class Part:
 
 
 class AllRows(Rows):
-    """The rows of all parts, stage by stage."""
+    """The rows of all parts, stage by stage, a few of each part in turn."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = [(part, part.requests()) for part in parts]
@@ -91,8 +92,9 @@ class AllRows(Rows):
 
     def batches(self, names: Sequence[str] | None = None, stage: int | None = None) -> Iterator[pa.RecordBatch]:
         for one in self.stages if stage is None else [stage]:
-            for part, rows in self._parts:
-                yield from map(part.placed, rows.batches(SCHEMA.names if names is None else names, one))
+            own = (map(part.placed, rows.batches(names or SCHEMA.names, one)) for part, rows in self._parts)
+            for together in zip_longest(*own):
+                yield from (batch for batch in together if batch is not None)
 
 
 def merge(spec: RunSpec, parts: Sequence[Part], out: Path) -> dict[str, Any]:

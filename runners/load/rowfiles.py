@@ -14,7 +14,7 @@ from runners.load.records import SCHEMA, Intact
 _BATCH_ROWS = 256
 _COPIED_TOGETHER = 64
 #: A row group of Parquet is written when it has so many bytes in memory, or so many rows.
-_GROUP_BYTES, _GROUP_ROWS = 8_000_000, 65_536
+_GROUP_BYTES, _GROUP_ROWS = 2_000_000, 65_536
 
 
 class Rows(ABC):

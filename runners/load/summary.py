@@ -182,27 +182,23 @@ def _total(output: float | None, input_: float | None, spec: RunSpec) -> float |
 
 
 def _latencies(rows: StageRows, spec: RunSpec) -> dict[str, Any]:
-    ttft_ms, _ = rows.between_ms("sent_ns", "first_token_ns")
-    scheduled_ms, _ = rows.between_ms("due_ns", "first_token_ns")
-    e2e_ms, _ = rows.between_ms("sent_ns", "last_token_ns")
-    lag_ms, _ = rows.between_ms("due_ns", "sent_ns", within=rows.measured)
     tpot_ms, _ = rows.tpot_ms
     gaps = rows.gaps
     observable = gaps.same_read_share is not None and gaps.same_read_share <= SAME_READ_LIMIT
     connect_ns = rows.ints("connect_ns")[rows.good]
     return {
-        "ttft_ms": distribution(ttft_ms),
-        "ttft_from_schedule_ms": distribution(scheduled_ms),
+        "ttft_ms": distribution(rows.between_ms("sent_ns", "first_token_ns")[0]),
+        "ttft_from_schedule_ms": distribution(rows.between_ms("due_ns", "first_token_ns")[0]),
         "tpot_ms": distribution(tpot_ms),
         "task_ms": distribution(rows.tasks.ms) if isinstance(spec.workload.source, Agents) else None,
         "itl_ms": distribution(gaps.token_ms, clusters=gaps.token_clusters) if observable else None,
         "event_gap_ms": distribution(gaps.event_ms, clusters=gaps.event_clusters) if observable else None,
-        "e2e_ms": distribution(e2e_ms),
+        "e2e_ms": distribution(rows.between_ms("sent_ns", "last_token_ns")[0]),
         "interactivity_tokens_per_s": distribution(1e3 / tpot_ms[tpot_ms > 0]),
         "input_tokens": distribution(_known(rows, "input_tokens")),
         "output_tokens": distribution(_known(rows, "output_tokens")),
         "connect_ms": distribution(connect_ns[connect_ns != MISSING] / 1e6),
-        "lag_ms": distribution(lag_ms),
+        "lag_ms": distribution(rows.between_ms("due_ns", "sent_ns", within=rows.measured)[0]),
     }
 
 
