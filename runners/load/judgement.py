@@ -147,7 +147,7 @@ def _token_reasons(rows: StageRows, spec: RunSpec) -> list[dict[str, str]]:
     unknown, ok = int((rows.ints("output_tokens")[rows.ok] == MISSING).sum()), int(rows.ok.sum())
     words = (
         f"{unknown} of {ok} answers came without a token count: rates, energy and cost per token are left out; give a "
-        "tokenizer.json to have them counted"
+        "tokenizer.json or a GGUF model to have them counted"
     )
     return [reason("tokens_unknown", words)]
 
