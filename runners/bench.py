@@ -212,7 +212,7 @@ class Bench:
             while not engine.stop_reason and (plan := self._course.next()) is not None:
                 stage = Stage(self.spec, plan, engine, recorder, checked.requests, self._work(plan, checked))
                 if self._run_stage(stage, recorder, scraper):
-                    self._keep(stage)
+                    self._keep(stage, scraper)
             complete = not engine.stop_reason and self._begin() is not None
             if complete:
                 scraper.mark()
@@ -255,12 +255,14 @@ class Bench:
         stage.run(begin_ns, on_tick)
         return True
 
-    def _keep(self, stage: Stage) -> None:
-        """A search goes on from what the stage found."""
+    def _keep(self, stage: Stage, scraper: Scraper) -> None:
+        """A search goes on from what the stage found, and from what the server said of itself meanwhile."""
         client = stage.client(self._calibrations.get(stage.plan.level))
         self._stages.append((stage.plan, client))
         if self.spec.load.search is not None and client.stop_reason != "run_timeout":
-            self._course.add(summarise_stage(self._rows(), stage.plan, self.spec, client=client))
+            server = ServerSide.so_far(read_spool(self.out / "server.arrow", SERVER_SCHEMA), scraper.marks_ns)
+            plan, of_stage = stage.plan, server.of_stage
+            self._course.add(summarise_stage(self._rows(), plan, self.spec, client=client, server_of=of_stage))
 
     def _tick(self, stage: Stage, recorder: Recorder, now_ns: int) -> None:
         self._late(now_ns)
