@@ -261,8 +261,8 @@ class Bench:
         self._stages.append((stage.plan, client))
         if self.spec.load.search is not None and client.stop_reason != "run_timeout":
             server = ServerSide.so_far(read_spool(self.out / "server.arrow", SERVER_SCHEMA), scraper.marks_ns)
-            plan, of_stage = stage.plan, server.of_stage
-            self._course.add(summarise_stage(self._rows(), plan, self.spec, client=client, server_of=of_stage))
+            rows, plan = SpoolRows(self.out / "requests.arrow"), stage.plan
+            self._course.add(summarise_stage(rows, plan, self.spec, client=client, server_of=server.of_stage))
 
     def _tick(self, stage: Stage, recorder: Recorder, now_ns: int) -> None:
         self._late(now_ns)
@@ -293,7 +293,7 @@ class Bench:
     def _finish(
         self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler, scraper: Scraper
     ) -> tuple[Exit, str, str]:
-        rows = self._rows()
+        rows = SpoolRows(self.out / "requests.arrow")
         samples = read_spool(self.out / "power.arrow", POWER_SCHEMA)
         server = ServerSide(read_spool(self.out / "server.arrow", SERVER_SCHEMA), scraper.describe())
         power = placed(sampler.describe(), self.spec.power, here=self._here, url=where.endpoint.url)
@@ -363,10 +363,6 @@ class Bench:
             power=power,
             server=server.account,
         )
-
-    def _rows(self) -> Rows:
-        """All that was spooled so far."""
-        return SpoolRows(self.out / "requests.arrow")
 
     def _write(self, rows: Rows, samples: pa.Table, scraped: pa.Table, summary: dict[str, Any]) -> OSError | None:
         try:
