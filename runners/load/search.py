@@ -231,7 +231,7 @@ class SaturationSearch(_Search):
         return after["verdict"] != "failed" and _throughput(after) > (1 + _GAIN) * _throughput(before)
 
     def findings(self) -> dict[str, Any]:
-        """{"saturation": {kind, value, low, high, found, evidence, queue_told, throughput, metric, limited_by, text}}:
+        """{"saturation": {kind, value, low, high, found, evidence, queue_known, throughput, metric, limited_by, text}}:
         throughput rose from ``low`` to ``value`` and no longer to ``high``.
         """
         if not self._stages:
@@ -249,7 +249,7 @@ class SaturationSearch(_Search):
             "high": after,
             "found": bool(evidence),
             "evidence": evidence,
-            "queue_told": any(_queued(stage) is not None for stage in self._stages[-2:]),
+            "queue_known": all(_queued(stage) is not None for stage in self._stages[-2:]),
             "throughput": _throughput(best) if key else None,
             "metric": key,
             "limited_by": self._limited_by or None,
@@ -261,8 +261,8 @@ class SaturationSearch(_Search):
         if not found["found"]:
             return f"not saturated up to {name}"
         said = [_EVIDENCE[item["of"]].format(**item) for item in found["evidence"]]
-        if not found["queue_told"]:
-            said.append("the server does not tell its queue")
+        if not found["queue_known"]:
+            said.append("the queue of the server is not known")
         elif all(item["of"] != "queue" for item in found["evidence"]):
             said.append("the server's queue did not grow")
         return f"throughput stops rising beyond {name}: {'; '.join(said)}"

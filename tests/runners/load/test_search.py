@@ -163,10 +163,10 @@ def evidence(found):
 def test_without_a_queue_that_is_told_ttft_is_the_evidence_and_that_is_said():
     _, found = run(spec(Goal.SATURATION), plateau(12))
     assert evidence(found) == ["ttft_ms"]
-    assert not found["saturation"]["queue_told"]
+    assert not found["saturation"]["queue_known"]
     assert found["saturation"]["text"] == (
         "throughput stops rising beyond concurrency 16: TTFT rose from 66.7 to 133 ms; "
-        "the server does not tell its queue"
+        "the queue of the server is not known"
     )
 
 
