@@ -8,7 +8,7 @@ from typing import Any
 from observatory.quality.models import QualityResult
 from observatory.studies.measured import ArmTurns, Turn
 from observatory.studies.measures import Measure
-from observatory.studies.models import Arm
+from observatory.studies.models import Arm, Slot
 from observatory.studies.prediction import Predicted
 from observatory.studies.statistics import Estimate
 
@@ -74,12 +74,14 @@ class Missing:
 @dataclass(frozen=True)
 class ArmQuality:
     """How well an arm answers. ``found``: the evaluation that stands for it; missing, and then ``reason`` says why.
-    ``in_trial``: measured in this trial, and not known from before. ``effect``: difference of the accuracies in points,
-    against the baseline; ``agreement`` with the baseline's answers, as of ``runners.quality.agreement``.
+    ``slot``: the turn of the trial that asks; ``in_trial``: ``found`` is of it, and not known from before. ``effect``:
+    difference of the accuracies in points, against the baseline; ``agreement`` with the baseline's answers, as of
+    ``runners.quality.agreement``.
     """
 
     arm: Arm
     found: QualityResult | None
+    slot: Slot | None = None
     in_trial: bool = False
     reason: str = ""
     effect: Effect | None = None

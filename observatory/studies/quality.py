@@ -41,6 +41,7 @@ def of(trial: Trial, arms: Sequence[Arm], chosen: str = "") -> Quality:
         for arm, slot, of_arm in zip(arms, own, known, strict=True)
     ]
     name = sets.get(sha256, "") or str(study.quality.get("task_set", "") if by_trial else "")
+    found = [replace(one, slot=slot) for one, slot in zip(found, own, strict=True)]
     return Quality(name, sha256, by_trial, _compared(study, found), tuple(sets.items()))
 
 

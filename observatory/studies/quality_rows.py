@@ -94,6 +94,7 @@ def _arm(found: ArmQuality) -> dict[str, Any]:
     return {
         "arm": found.arm.name,
         "result_id": result.pk if result else None,
+        "run_id": result.job_id if result else None,
         "source": result.source if result else None,
         "accuracy": result.value if result else None,
         "low": result.low if result else None,

@@ -43,6 +43,21 @@ def told(quality: Quality, found: ArmQuality) -> str:
     return f"{words}, {change(effect, '%')} ({_spread(found)}){_alike(found)}."
 
 
+def right(found: ArmQuality) -> str:
+    """Such as "34.0 % right (25.5 to 43.7), 100 questions; 2.00 points lower: no clear difference"."""
+    result, effect = found.found, found.effect
+    if result is None or result.value is None:
+        return f"– ({found.reason})"
+    bounds = (
+        "" if result.low is None or result.high is None else f" ({100 * result.low:.1f} to {100 * result.high:.1f})"
+    )
+    words = f"{100 * result.value:.1f} % right{bounds}, {result.n or '?'} questions"
+    if effect is None:
+        return words
+    amount = f"{change(effect, '%')}: " if effect.estimate else ""
+    return f"{words}; {amount}{effect.word}{_alike(found)}"
+
+
 def _all_alike(found: ArmQuality) -> str:
     if found.agreement is None:
         return found.effect.reason if found.effect else ""

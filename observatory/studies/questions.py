@@ -12,7 +12,7 @@ from runners.quality.tasks import BUILT_IN, TaskSet
 from runners.strict_json import SpecError, build
 
 #: What is asked where nothing else is said.
-USUAL: Mapping[str, Any] = {"task_set": BUILT_IN}
+BASIC: Mapping[str, Any] = {"task_set": BUILT_IN}
 
 
 @dataclass(frozen=True)

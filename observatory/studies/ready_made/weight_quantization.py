@@ -1,5 +1,6 @@
 """8: what fewer bits per weight buy."""
 
+from observatory.studies.questions import BASIC
 from observatory.studies.ready_made.base import MODEL, ReadyMade, Short, Sketch, llamacpp
 
 WEIGHT_QUANTIZATION = ReadyMade(
@@ -36,6 +37,7 @@ WEIGHT_QUANTIZATION = ReadyMade(
             "launch_us": 0,
         },
     },
+    quality=BASIC,
     look_for="TPOT falls, by less than the bits: unpacking takes arithmetic. TTFT need not fall at all, because "
     "prefill is bound by arithmetic.",
     limits="The weights come from one 4-bit file: the wider forms take more memory and are no better, so that "
