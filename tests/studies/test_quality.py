@@ -30,9 +30,9 @@ def _apart(tmp_path: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("CELERY_BROKER_URL", f"redis+socket://{tmp_path}/none.sock")
 
 
-def judged(second: list[Answer], ttft_ms: tuple[float, float] = (80.0, 40.0), **fields: Any) -> Result:
-    study = factories.study(quality=ASKED, **fields)
-    return verdict.of(factories.trial(study, ttft_ms, answers=[quality_answers(), second]))
+def judged(second: list[Answer], repeats: int = 1, **fields: Any) -> Result:
+    study = factories.study(quality=ASKED, repeats=repeats, **fields)
+    return verdict.of(factories.trial(study, answers=[quality_answers(), second]))
 
 
 def bounds(found: Result) -> tuple[float, float]:
@@ -92,7 +92,7 @@ def test_quality_is_judged_by_pairs(lost: int, won: int, smallest: float, word: 
 
 
 def test_faster_but_worse_is_the_verdict_with_its_reason() -> None:
-    found = judged(flipped(20, 2))
+    found = judged(flipped(20, 2), repeats=3)
     assert found.word == "better, but worse answers"
     assert "Quality on basic: 16.0 % right against 34.0 %, 18.0 points lower" in found.answer
     assert "McNemar's p = 0.00012" in found.answer
@@ -101,13 +101,13 @@ def test_faster_but_worse_is_the_verdict_with_its_reason() -> None:
 
 def test_identical_greedy_answers_are_said_to_be_so() -> None:
     found = judged(quality_answers())
-    assert found.word == "better, with identical answers"
+    assert found.word == "too few repeats, with identical answers"
     assert "all 100 greedy answers are identical to those of the baseline" in found.answer
 
 
 def test_of_several_arms_the_intervals_hold_together() -> None:
     two = bounds(judged(flipped(6, 0)))
-    study = factories.study((80.0, 40.0, 60.0), quality=ASKED)
+    study = factories.study((80.0, 40.0, 60.0), quality=ASKED, repeats=1)
     answers = [quality_answers(), flipped(6, 0), quality_answers()]
     three = bounds(verdict.of(factories.trial(study, (80.0, 40.0, 60.0), answers=answers)))
     assert two[1] < 0 < three[1]
@@ -142,8 +142,8 @@ def test_a_failed_evaluation_loses_no_speed_numbers_and_says_why() -> None:
 
 
 def test_an_arm_that_could_not_be_measured_is_not_asked() -> None:
-    study = factories.study(quality=ASKED)
-    trial = factories.trial(study, runs=6)
+    study = factories.study(quality=ASKED, repeats=1)
+    trial = factories.trial(study, runs=2)
     second = trial.slots.filter(kind="load", arm__index=1)
     Run.objects.filter(slot__in=second).update(status="failed", valid=False, reason="No engine.")
     trials.advance(trial.pk)
@@ -153,16 +153,16 @@ def test_an_arm_that_could_not_be_measured_is_not_asked() -> None:
 
 
 def test_the_set_that_most_deployments_were_asked_stands_for_a_study_that_asks_none() -> None:
-    study = factories.study()
+    study = factories.study(repeats=1)
     trial = factories.trial(study)
-    assert verdict.of(trial).word == "better"
+    assert verdict.of(trial).word == "too few repeats"
     assert not verdict.of(trial).quality.known
     first, second = (arm.deployment for arm in study.arms.all())
     quality_result(first)
     quality_result(second, flipped(20, 0))
     found = verdict.of(trial)
     assert (found.quality.task_set, found.quality.asked) == ("basic", False)
-    assert found.word == "better, but worse answers"
+    assert found.word == "too few repeats, with worse answers"
     assert "known of the deployments beforehand" in found.notes[-1]
 
 
@@ -173,7 +173,7 @@ def lm_eval(value: float, n: int = 400) -> bytes:
 
 
 def test_results_of_lm_eval_can_be_chosen_and_are_compared_by_their_intervals() -> None:
-    study = factories.study(quality=ASKED)
+    study = factories.study(quality=ASKED, repeats=1)
     trial = factories.trial(study, answers=[quality_answers(), quality_answers()])
     for arm, value in zip(study.arms.all(), (0.62, 0.42), strict=True):
         kept = imports.add(lm_eval(value), arm.deployment, None)
@@ -190,10 +190,10 @@ def test_results_of_lm_eval_can_be_chosen_and_are_compared_by_their_intervals() 
 
 
 def test_an_arm_that_asks_otherwise_takes_no_result_of_its_deployment_and_gives_none() -> None:
-    study = factories.study(quality=ASKED)
+    study = factories.study(quality=ASKED, repeats=1)
     study.arms.filter(index=1).update(spec={"target": {"extra_body": {"think": True}}})
     quality_result(study.arms.get(index=1).deployment)
-    trial = factories.trial(study, runs=6)
+    trial = factories.trial(study, runs=2)
     assert verdict.of(trial).quality.arms[1].found is None
     queued = evaluations.queue(
         study.arms.get(index=1).deployment, "basic", "study", target={"extra_body": {"think": True}}
