@@ -80,6 +80,7 @@ class QualityOut(Schema):
     source: str
     task_set: str
     tasks_sha256: str
+    target: Annotated[Any, Field(description="What was asked otherwise than the endpoint says, by an arm of a study")]
     metric: str
     value: float | None
     low: float | None

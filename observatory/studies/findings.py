@@ -73,10 +73,10 @@ class Missing:
 
 @dataclass(frozen=True)
 class ArmQuality:
-    """How well an arm answers. ``found``: the evaluation that stands for it; missing, and then ``reason`` says why.
-    ``slot``: the turn of the trial that asks; ``in_trial``: ``found`` is of it, and not known from before. ``effect``:
-    difference of the accuracies in points, against the baseline; ``agreement`` with the baseline's answers, as of
-    ``runners.quality.agreement``.
+    """How well an arm answers. ``found``: the evaluation that stands for it; missing, and then ``reason`` says why, and
+    ``waits`` whether it is still to come. ``slot``: the turn of the trial that asks; ``in_trial``: ``found`` is of it,
+    and not known from before. ``effect``: difference of the accuracies in points, against the baseline; ``agreement``
+    with the baseline's answers, as of ``runners.quality.agreement``.
     """
 
     arm: Arm
@@ -84,6 +84,7 @@ class ArmQuality:
     slot: Slot | None = None
     in_trial: bool = False
     reason: str = ""
+    waits: bool = False
     effect: Effect | None = None
     agreement: Mapping[str, Any] | None = None
 

@@ -69,12 +69,13 @@ def _known(study: Study, arm: Arm, slot: Slot | None) -> Known:
 def _of_trial(trial: Trial, arm: Arm, slot: Slot | None) -> ArmQuality:
     run = slot.run if slot else None
     if run is None:
-        waits = "the trial ended before its turn" if trial.ended else "its turn is to come"
-        return ArmQuality(arm, None, in_trial=True, reason=(slot.note if slot else "") or waits)
+        note = slot.note if slot else ""
+        reason = note or ("the trial ended before its turn" if trial.ended else "its turn is to come")
+        return ArmQuality(arm, None, in_trial=True, reason=reason, waits=not note and not trial.ended)
     if run.quality.value is not None:
         return ArmQuality(arm, run.quality, in_trial=True)
     if not run.ended:
-        return ArmQuality(arm, None, in_trial=True, reason=f"it is {run.status}")
+        return ArmQuality(arm, None, in_trial=True, reason=f"it is {run.status}", waits=True)
     state = run.status if run.status != Run.Status.FINISHED else "not valid"
     return ArmQuality(arm, None, in_trial=True, reason=f"evaluation {run.pk} is {state}: {run.reason}")
 

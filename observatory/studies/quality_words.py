@@ -17,9 +17,9 @@ _BESIDE = {
 
 
 def beside(word: str, sentence: str, arm: Arm | None, quality: Quality) -> tuple[str, str]:
-    """Verdict and sentence of ``arm`` with its quality added; as they are where nothing is known and nothing asked."""
+    """Verdict and sentence of ``arm`` with its quality added; as they are where nothing is asked or known yet."""
     found = next((one for one in quality.arms if one.arm == arm), None)
-    if found is None or found.effect is None or not (quality.asked or quality.known):
+    if found is None or found.effect is None or found.waits or not (quality.asked or quality.known):
         return word, sentence
     joint = "but" if (word, found.effect.word) in ((Word.BETTER, Word.WORSE), (Word.WORSE, Word.BETTER)) else "with"
     verdict = f"{word}, {joint} {_BESIDE[found.effect.word]}"
@@ -33,7 +33,8 @@ def told(quality: Quality, found: ArmQuality) -> str:
     effect, base = found.effect, quality.arms[0].found
     begin = f"Quality on {quality.task_set}"
     if effect is None or found.found is None or base is None or base.value is None or found.found.value is None:
-        return f"{begin}: not known of {found.arm.name} ({effect.reason if effect else found.reason})."
+        why = (effect.reason if effect else found.reason).rstrip(".")
+        return f"{begin}: not known of {found.arm.name} ({why})."
     right = f"{100 * found.found.value:.1f} % right"
     if effect.word is Word.IDENTICAL:
         return f"{begin}: {right}, {_all_alike(found)}."
@@ -89,11 +90,15 @@ def quality_notes(quality: Quality) -> tuple[str, ...]:
         "Quality was measured once in this trial, greedily, after all repeats, each arm on an engine as it was for its "
         "runs"
         if quality.asked
-        else "Quality is what was known of the deployments beforehand"
+        else "Quality is what is known of the deployments from outside this trial"
     )
-    together = " and for all comparisons together" if len(quality.arms) > 2 else ""
+    how = (
+        "differences are judged by pairs (Bonett and Price) and count where McNemar's exact test finds them too"
+        if any(one.agreement for one in quality.arms)
+        else "differences follow from the intervals of both (Newcombe)"
+    )
+    together = "; they hold for all comparisons together" if len(quality.arms) > 2 and "pairs" in how else ""
     return (
-        f"{whence}. Its intervals (95 %) are over the questions of {quality.task_set}: Wilson's of a share, Bonett and "
-        f"Price's of a difference by pairs{together}; a difference counts where McNemar's exact test finds it too. "
-        "They say nothing of other questions.",
+        f"{whence}. Its intervals (95 %) are over the questions of {quality.task_set}, and say nothing of others; {how}"
+        f"{together}.",
     )

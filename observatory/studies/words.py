@@ -72,7 +72,7 @@ def _amount(value: float, relative: bool, unit: str) -> str:
             return f"{significant(value)} times"
         return f"{significant(abs(value - 1) * 100)} % {'higher' if value >= 1 else 'lower'}"
     text = f"{significant(abs(value))} points" if unit == "%" else " ".join(display(abs(value), unit)).strip()
-    return f"{text} {'higher' if value >= 0 else 'lower'}"
+    return f"{text} {'higher' if value > 0 else 'lower'}" if value else text
 
 
 def _server_words(turns: ArmTurns) -> str:

@@ -163,7 +163,7 @@ def test_the_set_that_most_deployments_were_asked_stands_for_a_study_that_asks_n
     found = verdict.of(trial)
     assert (found.quality.task_set, found.quality.asked) == ("basic", False)
     assert found.word == "too few repeats, with worse answers"
-    assert "known of the deployments beforehand" in found.notes[-1]
+    assert "known of the deployments from outside" in found.notes[-1]
 
 
 def lm_eval(value: float, n: int = 400) -> bytes:
