@@ -23,6 +23,7 @@ from observatory.studies.measures import DesignError
 from observatory.studies.models import Study
 from observatory.studies.ready_made import READY_MADE
 from runners.metrics import BY_KEY, METRICS, Better, Shape
+from runners.quality import tasks
 
 ARRIVALS = (("closed", "Concurrency"), ("poisson", "Rate, at random"), ("constant", "Rate, evenly"))
 SHOWN_ARMS = 4
@@ -262,7 +263,7 @@ def _initial(copied: Study | None) -> dict[str, Any]:
         "measure": measures[0],
         "also": measures[1:],
         "more": _beyond_fields(spec),
-        "task_set": copied.quality.get("task_set", ""),
+        "task_set": copied.quality.get("task_set", tasks.BUILT_IN) if copied.quality else "",
         "questions": copied.quality.get("questions"),
     }
 
@@ -297,6 +298,9 @@ def _carry_over(study: Study, copied: Study | None) -> None:
     if copied:
         for name in ("template", "prediction", "factor", "look_for", "limits"):
             setattr(study, name, getattr(copied, name))
+        if study.quality:
+            kept = {name: copied.quality[name] for name in ("concurrency", "output_tokens") if name in copied.quality}
+            study.quality = kept | study.quality
 
 
 def _plans(plans: list[ArmPlan], copied: Study | None) -> list[ArmPlan]:

@@ -32,29 +32,28 @@ def of(trial: Trial, arms: Sequence[Arm], chosen: str = "") -> Quality:
     own = [next((slot for slot in slots if questions.same_answers(study, arm, slot.arm)), None) for arm in arms]
     known = [_known(study, arm, slot) for arm, slot in zip(arms, own, strict=True)]
     sets = {sha256: found.task_set for of_arm in known for sha256, found in of_arm.items()}
-    asked = _asked(study, slots)
-    shown = chosen if chosen in sets or chosen == asked else ""
-    sha256 = shown or asked or best_covered([{key: found.pk for key, found in of_arm.items()} for of_arm in known])
-    by_trial = bool(slots) and sha256 == asked
+    asked, name = _asked(study, slots)
+    ranks = [{key: found.pk for key, found in of_arm.items()} for of_arm in known]
+    sha256 = chosen if chosen in sets else asked or best_covered(ranks)
+    by_trial = bool(asked) and sha256 == asked
     found = [
-        _of_trial(trial, arm, slot) if by_trial else _from_before(arm, of_arm.get(sha256))
+        replace(_of_trial(trial, arm, slot) if by_trial else _from_before(arm, of_arm.get(sha256)), slot=slot)
         for arm, slot, of_arm in zip(arms, own, known, strict=True)
     ]
-    name = sets.get(sha256, "") or str(study.quality.get("task_set", "") if by_trial else "")
-    found = [replace(one, slot=slot) for one, slot in zip(found, own, strict=True)]
-    return Quality(name, sha256, by_trial, _compared(study, found), tuple(sets.items()))
+    shown = name if by_trial else sets.get(sha256, "")
+    return Quality(shown, sha256, by_trial, _compared(study, found), tuple(sets.items()))
 
 
-def _asked(study: Study, slots: Sequence[Slot]) -> str:
-    """The fingerprint of the set that the trial asks; empty where it asks none."""
-    runs = [slot.run for slot in slots if slot.run is not None]
-    if runs or not slots:
-        return next((run.quality.tasks_sha256 for run in runs), "")
+def _asked(study: Study, slots: Sequence[Slot]) -> tuple[str, str]:
+    """Fingerprint and name of the set that the trial asks; empty where it asks none."""
+    result = next((slot.run.quality for slot in slots if slot.run is not None), None)
+    if result is not None:
+        return result.tasks_sha256, result.task_set
     try:
-        asked = questions.read(study)
+        asked = questions.read(study) if slots else None
     except DesignError:  # the set is no longer there
-        return ""
-    return asked.chosen().sha256 if asked else ""
+        return "", ""
+    return (asked.chosen().sha256, asked.chosen().name) if asked else ("", "")
 
 
 def _known(study: Study, arm: Arm, slot: Slot | None) -> Known:
@@ -139,5 +138,5 @@ def settle(trial: Trial) -> None:
     arms = of(trial, list(trial.study.arms.select_related("deployment"))).arms
     base = arms[0].found
     for arm in arms[1:]:
-        if arm.in_trial and arm.found and base and arm.found.pk != base.pk:
+        if arm.in_trial and arm.found and base and base.pk not in (arm.found.pk, arm.found.reference_id):
             evaluations.compare(arm.found, base)

@@ -55,6 +55,8 @@ def right(found: ArmQuality) -> str:
     words = f"{100 * result.value:.1f} % right{bounds}, {result.n or '?'} questions"
     if effect is None:
         return words
+    if effect.word is Word.IDENTICAL:
+        return f"{words}; {effect.word}"
     amount = f"{change(effect, '%')}: " if effect.estimate else ""
     return f"{words}; {amount}{effect.word}{_alike(found)}"
 

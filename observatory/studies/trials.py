@@ -80,6 +80,9 @@ def advance(trial_id: int) -> None:
     slots = list(trial.slots.select_related("run", "arm__study", "arm__benchmark__deployment__endpoint"))
     if any(slot.run is not None and not slot.run.ended for slot in slots):
         return
+    if any(slot.kind == Run.Kind.QUALITY and slot.run is not None for slot in slots):
+        evaluations.take_in()
+        quality.settle(trial)
     for slot in slots:
         if slot.run is None and not slot.note and _queue(trial, slot, slots):
             return
@@ -149,8 +152,6 @@ def _given_up(arm: Arm, slots: list[Slot]) -> str:
 
 
 def _end(trial: Trial) -> None:
-    evaluations.take_in()
-    quality.settle(trial)
     found = verdict.of(trial)
     status = Trial.Status.FINISHED if found.comparable else Trial.Status.FAILED
     _close(trial.pk, status, found)

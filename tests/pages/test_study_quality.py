@@ -86,6 +86,9 @@ def test_the_form_asks_for_questions_and_a_copy_keeps_them(user_client: Client) 
     page = user_client.get(f"/studies/new/own?copy={study.pk}").content.decode()
     assert '<option value="basic" selected>' in page
     assert "20 questions of" in user_client.get(f"/studies/{study.pk}").content.decode()
+    Study.objects.update(quality={"questions": 20, "output_tokens": 12})
+    user_client.post(f"/studies/new/own?copy={study.pk}", fields(name="copy", task_set="basic"))
+    assert Study.objects.get(name="copy").quality == {"task_set": "basic", "output_tokens": 12}
     refused = user_client.post("/studies/new/own", fields(name="more", task_set="basic", questions=200))
     assert "basic has 100" in refused.content.decode()
 
