@@ -75,8 +75,18 @@ def _of_trial(trial: Trial, arm: Arm, slot: Slot | None) -> ArmQuality:
         return ArmQuality(arm, run.quality, in_trial=True)
     if not run.ended:
         return ArmQuality(arm, None, in_trial=True, reason=f"it is {run.status}", waits=True)
+    again = _asked_again(run.quality)
+    if again is not None:
+        return ArmQuality(arm, again, reason="asked again after the trial's own evaluation had failed")
     state = run.status if run.status != Run.Status.FINISHED else "not valid"
     return ArmQuality(arm, None, in_trial=True, reason=f"evaluation {run.pk} is {state}: {run.reason}")
+
+
+def _asked_again(failed: QualityResult) -> QualityResult | None:
+    """The newest later result of the same questions, put in the same way to the same deployment."""
+    same = {name: getattr(failed, name) for name in ("deployment_id", "tasks_sha256", "target")}
+    later = QualityResult.objects.filter(value__isnull=False, pk__gt=failed.pk, **same)
+    return later.select_related("job").first()
 
 
 def _from_before(arm: Arm, result: QualityResult | None) -> ArmQuality:

@@ -141,6 +141,23 @@ def test_a_failed_evaluation_loses_no_speed_numbers_and_says_why() -> None:
     assert "Nothing listens" in found.answer
 
 
+def test_asking_again_makes_a_failed_evaluation_good() -> None:
+    study = factories.study(quality=ASKED, repeats=1)
+    trial = factories.trial(study, runs=2)
+    first, second = (arm.deployment for arm in study.arms.all())
+    quality_result(first)
+    trials.advance(trial.pk)
+    trial = ended(trial)
+    assert not verdict.of(trial).quality.known
+    quality_result(first)
+    quality_result(second, flipped(20, 0))
+    arms = verdict.of(trial).quality.arms
+    assert [arm.in_trial for arm in arms] == [False, False]
+    assert "asked again" in arms[0].reason
+    assert arms[1].effect is not None
+    assert arms[1].effect.word == Word.WORSE
+
+
 def test_an_arm_that_could_not_be_measured_is_not_asked() -> None:
     study = factories.study(quality=ASKED, repeats=1)
     trial = factories.trial(study, runs=2)
