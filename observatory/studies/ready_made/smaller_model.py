@@ -51,6 +51,6 @@ SMALLER_MODEL = ReadyMade(
     quality=BASIC,
     look_for="Time per token and time to the first token fall with the parameters that are left; the embedding is not "
     "left out, so that they fall by less than the layers.",
-    limits="The shortened models were not taught again: what they answer is worthless. Only their speed is measured "
-    "here.",
+    limits="The shortened models were not taught again: what they answer is nearly worthless, as the questions show. "
+    "A distilled model of that size would lose less.",
 )

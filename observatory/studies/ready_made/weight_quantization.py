@@ -40,6 +40,7 @@ WEIGHT_QUANTIZATION = ReadyMade(
     quality=BASIC,
     look_for="TPOT falls, by less than the bits: unpacking takes arithmetic. TTFT need not fall at all, because "
     "prefill is bound by arithmetic.",
-    limits="The weights come from one 4-bit file: the wider forms take more memory and are no better, so that "
-    "nothing is said of quality here. FP8 and FP4 arithmetic needs hardware that has it.",
+    limits="The weights come from one 4-bit file: the wider forms take more memory and are no better, so that the "
+    "answers show what changing the form again costs, and not what 4 bits cost. FP8 and FP4 arithmetic needs hardware "
+    "that has it.",
 )
