@@ -1,6 +1,6 @@
 """Whom a request is sent to. Pure but for the turn that round robin keeps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count
@@ -22,22 +22,21 @@ class Choice:
 #: From a prompt and the number of requests in flight at each upstream.
 Choose = Callable[[str, Sequence[int]], Choice]
 
+#: What each policy can decide.
+DECISIONS: Mapping[Policy, tuple[str, ...]] = {
+    Policy.ROUND_ROBIN: ("turn",),
+    Policy.LEAST_OUTSTANDING: ("least", "tie"),
+    Policy.PREFIX_AFFINITY: ("home", "overloaded"),
+    Policy.RULES: ("short", "long", "hard_word"),
+    Policy.CLASSIFIER: ("easy", "hard"),
+    Policy.CONFIDENCE: ("sure", "unsure", "unknown", "small_failed"),
+}
 
-def chooser(settings: Settings) -> Choose:
-    """``confidence`` decides by an answer and not by a prompt: it first asks the small model."""
-    match settings.policy:
-        case Policy.ROUND_ROBIN:
-            return _round_robin()
-        case Policy.LEAST_OUTSTANDING:
-            return _least_outstanding()
-        case Policy.PREFIX_AFFINITY:
-            return _prefix_affinity(settings)
-        case Policy.RULES:
-            return _rules(settings)
-        case Policy.CLASSIFIER:
-            return _classifier(settings)
-        case Policy.CONFIDENCE:
-            return lambda prompt, in_flight: to_small("asked")
+
+def chooser(settings: Settings) -> Choose | None:
+    """None where an answer decides, and no prompt (proxy.py)."""
+    make = _CHOOSERS.get(settings.policy)
+    return make(settings) if make else None
 
 
 def to_small(decision: str) -> Choice:
@@ -55,12 +54,12 @@ def _behind(first: int, in_flight: Sequence[int]) -> tuple[int, ...]:
     return (first, *others)
 
 
-def _round_robin() -> Choose:
+def _round_robin(settings: Settings) -> Choose:
     turns = count()
     return lambda prompt, in_flight: Choice(_behind(next(turns) % len(in_flight), in_flight), "turn")
 
 
-def _least_outstanding() -> Choose:
+def _least_outstanding(settings: Settings) -> Choose:
     turns = count()
 
     def choose(prompt: str, in_flight: Sequence[int]) -> Choice:
@@ -105,3 +104,12 @@ def _classifier(settings: Settings) -> Choose:
         return to_large("hard") if hard else to_small("easy")
 
     return choose
+
+
+_CHOOSERS: Mapping[Policy, Callable[[Settings], Choose]] = {
+    Policy.ROUND_ROBIN: _round_robin,
+    Policy.LEAST_OUTSTANDING: _least_outstanding,
+    Policy.PREFIX_AFFINITY: _prefix_affinity,
+    Policy.RULES: _rules,
+    Policy.CLASSIFIER: _classifier,
+}

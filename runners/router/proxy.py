@@ -12,9 +12,9 @@ import orjson
 from runners.router import confidence
 from runners.router.client import Client, Request
 from runners.router.counts import Counts
-from runners.router.policies import Choice, chooser, to_large, to_small
+from runners.router.policies import DECISIONS, Choice, chooser, to_large, to_small
 from runners.router.prompts import body_of, prompt_of
-from runners.router.settings import LARGE, SMALL, Policy, Settings
+from runners.router.settings import LARGE, SMALL, Settings
 from runners.router.upstream import Connection, Gone, Upstream, nothing
 
 _PAGE_S = 5.0
@@ -31,6 +31,7 @@ class Router:
         self._upstreams = upstreams
         self._choose = chooser(settings)
         self._counts = Counts(settings.policy.value, upstreams, 0 if settings.policy.chooses_models else None)
+        self._counts.decisions.update(dict.fromkeys(DECISIONS[settings.policy], 0))
 
     async def listen(self, host: str, port: int) -> asyncio.Server:
         """``port`` 0 takes a free one. Raises OSError."""
@@ -56,7 +57,7 @@ class Router:
         if not prompt or body is None:  # a list of models, a count of tokens
             await self._forward(request, body, Choice(tuple(range(len(self._upstreams))), ""), client)
             return
-        if self._settings.policy is Policy.CONFIDENCE:
+        if self._choose is None:
             choice = await self._by_confidence(request, body, client)
         else:
             choice = self._choose(prompt, [upstream.in_flight for upstream in self._upstreams])

@@ -26,9 +26,9 @@ SMALL, LARGE = 0, 1
 @dataclass(frozen=True)
 class Settings:
     """``prefix_bytes``: so much of a prompt decides where prefix affinity sends it, unless that replica has
-    ``overload`` more requests in flight than the least busy one. By the rules a prompt of more than ``max_words``, or with one of
-    ``hard_words``, is hard; by the classifier one that is so with ``hard_probability``. By confidence the large model
-    is asked where the mean log probability of the small one's answer is below ``min_logprob`` (nats).
+    ``overload`` more requests in flight than the least busy one. By the rules a prompt of more than ``max_words``, or
+    with one of ``hard_words``, is hard; by the classifier one that is so with ``hard_probability``. By confidence the
+    large model is asked where the mean log probability of the small one's answer is below ``min_logprob`` (nats).
     """
 
     policy: Policy = Policy.ROUND_ROBIN

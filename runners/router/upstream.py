@@ -30,8 +30,8 @@ class Upstream:
     idle: list["Connection"] = field(default_factory=list)
 
     async def ask(self, request: bytes, sink: Sink, taken: Callable[["Connection"], None], body: Sink) -> bool:
-        """``sink`` hears the answer byte by byte as it came, ``body`` what it holds, ``taken`` the connection, which may
-        be paused. Gives whether the connection was kept. Raises Gone.
+        """``sink`` hears the answer as its bytes came, ``body`` what it holds, ``taken`` the connection, which may be
+        paused. Gives whether the connection was kept. Raises Gone.
         """
         self.in_flight += 1
         try:
