@@ -113,16 +113,16 @@ class Recipe:
         if self.model or self.environment:
             field = "model" if self.model else "environment"
             raise SpecError(f"recipe.{field}: a router has none of its own; say it in each of the upstreams")
-        for index, upstream in enumerate(self.options.get(router_options.UPSTREAMS, [])):
+        path, upstreams = f"recipe.options.{router_options.UPSTREAMS}", self.options.get(router_options.UPSTREAMS, [])
+        for index, upstream in enumerate(upstreams):
+            if upstream.get("engine") == Engine.ROUTER:
+                raise SpecError(f"{path}[{index}].engine: no router behind a router")
             try:
-                engine = Recipe.from_json(upstream).engine
+                Recipe.from_json(upstream)
             except SpecError as error:
-                words = str(error).removeprefix("recipe")
-                raise SpecError(f"recipe.options.{router_options.UPSTREAMS}[{index}]{words}") from None
-            if engine is Engine.ROUTER:
-                raise SpecError(f"recipe.options.{router_options.UPSTREAMS}: no router behind a router")
-        if found := complaint(router_options.settings_of(self.options), len(self.upstreams)):
-            raise SpecError(f"recipe.options.{router_options.UPSTREAMS}: {found}")
+                raise SpecError(f"{path}[{index}]{str(error).removeprefix('recipe')}") from None
+        if found := complaint(router_options.settings_of(self.options), len(upstreams)):
+            raise SpecError(f"{path}: {found}")
 
     def _check_command(self) -> None:
         if self.engine is not Engine.COMMAND:

@@ -21,6 +21,7 @@ class Policy(StrEnum):
 
 #: Where the two models stand among the upstreams of a policy that chooses between them.
 SMALL, LARGE = 0, 1
+MOST_UPSTREAMS = 64
 
 
 @dataclass(frozen=True)
@@ -44,4 +45,4 @@ def complaint(settings: Settings, upstreams: int) -> str | None:
     """What is wrong with so many upstreams, and the fix."""
     if settings.policy.chooses_models and upstreams != 2:
         return f"{settings.policy.value} chooses between two: give the small model first, then the large one"
-    return None if upstreams else "give at least one"
+    return None if 1 <= upstreams <= MOST_UPSTREAMS else f"give at least one, and at most {MOST_UPSTREAMS}"

@@ -12,7 +12,6 @@ import pytest
 from tests.runners.router.asking import MODEL, ROOT
 from tests.services.misbehaving import Script, Server, serving
 
-
 Start = Callable[..., str]
 Servers = Callable[..., list[Server]]
 

@@ -10,7 +10,6 @@ import pytest
 from runners.router import classifier
 from runners.router.confidence import mean_logprob
 from tests.runners.router.asking import ROOT, ask, dead, metrics
-from tests.runners.router.conftest import ROOT
 from tests.services.misbehaving import Script, Wire, content, json_body
 
 
