@@ -36,7 +36,8 @@ def main(argument: str) -> int:
             return 0
         upstreams = [_upstream(index, engine) for index, engine in enumerate(engines)]
         words = serve(settings_of(asked["options"]), upstreams, asked["host"], asked["port"], _trouble(engines))
-        print(words, file=sys.stderr)
+        if words:
+            print(words, file=sys.stderr)
         return _FAILED if words else 0
 
 
