@@ -6,8 +6,8 @@ from observatory.studies.ready_made.base import MODEL, Json, ReadyMade, Short, S
 
 _LARGE = llamacpp(f"{MODEL}:F16", n_parallel=1, n_ctx=2048)
 _SMALL = llamacpp(f"{MODEL}:Q4_0", n_parallel=1, n_ctx=2048)
-#: Prompts of 32 to 64 tokens hold about 2 to 34 words behind the chat template.
-_WORDS = 18
+#: Prompts of 40 to 72 tokens hold about 9 to 41 words beside the chat template: half of them are longer.
+_WORDS = 25
 
 
 def _routed(name: str, policy: str, before: bool, **options: Any) -> Sketch:
@@ -24,11 +24,11 @@ ROUTING = ReadyMade(
         Sketch("large alone", _LARGE, theory={"escalated_share": 1, "decide_before": True}, precision="f16"),
         Sketch("small alone", _SMALL, theory={"escalated_share": 0, "decide_before": True}, precision="q4_0"),
         _routed("rules", "rules", True, max_words=_WORDS),
-        _routed("classifier", "classifier", True, hard_probability=0.75),
+        _routed("classifier", "classifier", True, hard_probability=0.88),
         _routed("confidence", "confidence", False, min_logprob=-0.5),
     ),
     spec={
-        "workload": {"input_tokens": {"shape": "uniform", "low": 32, "high": 64}, "output_tokens": 48},
+        "workload": {"input_tokens": {"shape": "uniform", "low": 40, "high": 72}, "output_tokens": 48},
         "load": {"levels": [1], "requests": 32, "warmup_s": 1},
         "power": {"idle_s": 2},
     },
