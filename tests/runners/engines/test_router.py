@@ -16,8 +16,8 @@ from runners.engines.launch import EngineError, launch
 from runners.engines.packaged import MODEL_NAME
 from runners.engines.recipe import Recipe
 
-ONE = {"engine": "llama.cpp", "threads": 1, "options": {"n_parallel": 1, "n_ctx": 512}}
-OTHER = {"engine": "llama.cpp", "threads": 1, "options": {"n_parallel": 1, "n_ctx": 768}}
+ONE = {"engine": "llama.cpp", "threads": 1, "options": {"n_parallel": 1, "n_ctx": 576}}
+OTHER = {"engine": "llama.cpp", "threads": 1, "options": {"n_parallel": 1, "n_ctx": 832}}
 
 
 def recipe(*upstreams: dict[str, Any], **options: Any) -> Recipe:
@@ -31,7 +31,7 @@ def get(url: str) -> str:
 
 def ask(url: str, **fields: Any) -> str:
     messages = [{"role": "user", "content": "Say yes."}]
-    body = json.dumps({"model": MODEL_NAME, "messages": messages, "max_tokens": 4, "temperature": 0, **fields})
+    body = json.dumps({"model": MODEL_NAME, "messages": messages, "max_tokens": 4, "ignore_eos": True, **fields})
     address = f"{url}/v1/chat/completions"
     request = urllib.request.Request(address, body.encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=60) as response:
@@ -47,7 +47,7 @@ def engines() -> list[int]:
         except OSError:
             continue
         if b"runners.engines.llamacpp" in words and b"guard" not in b" ".join(words[:3]):
-            found += [int(path.parent.name)] if re.search(rb'"n_ctx": (512|768)', b" ".join(words)) else []
+            found += [int(path.parent.name)] if re.search(rb'"n_ctx": (576|832)', b" ".join(words)) else []
     return found
 
 

@@ -14,8 +14,6 @@ import pytest
 from tests.runners.router.asking import MODEL, ask, body, dead, in_background, metrics, post
 from tests.services.misbehaving import Server, Wire, good
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-
 
 class Gate:
     """A script that answers once it is let through."""
