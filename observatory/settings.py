@@ -125,7 +125,12 @@ S3_BUCKET = env.str("S3_BUCKET", default="")
 STORAGES = {
     "default": {
         "BACKEND": "storages.backends.s3.S3Storage",
-        "OPTIONS": {"bucket_name": S3_BUCKET, "endpoint_url": env.str("S3_ENDPOINT_URL", default="") or None},
+        "OPTIONS": {
+            "bucket_name": S3_BUCKET,
+            "endpoint_url": env.str("S3_ENDPOINT_URL", default="") or None,
+            "access_key": env.str("AWS_ACCESS_KEY_ID", default="").strip() or None,
+            "secret_key": env.str("AWS_SECRET_ACCESS_KEY", default="").strip() or None,
+        },
     }
     if S3_BUCKET
     else {"BACKEND": "django.core.files.storage.FileSystemStorage"},

@@ -22,6 +22,8 @@ from observatory.pages import (
 )
 from observatory.pages.twins import paths
 
+handler500 = "observatory.pages.faults.fault"
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("login", login.login, name="login"),
     path("logout", LogoutView.as_view(), name="logout"),

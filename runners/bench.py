@@ -72,6 +72,7 @@ class Bench:
         self._calibrations: dict[float, Calibration] = {}
         self._gate: Gate = OpenGate() if spec.shard.index is None else StandardInputGate()
         self._stop = ""
+        self._deadline_ns = 0
         self._idle = Idle(self.spec.power, lambda phase: self._while_waiting(phase, monotonic_ns()))
         self._identity = ("", "")
         self._here = True
@@ -170,12 +171,19 @@ class Bench:
 
         def still(step: int) -> bool:
             self._reports.say_ready(step)
-            return not self._stop
+            return not self._stop and not self._late(monotonic_ns())
 
         begin_ns = self._gate.wait(still)
-        if begin_ns is None:
+        if begin_ns is None and not self._late(monotonic_ns()):
             self._stop = self._stop or "interrupted"
         return None if self._stop else begin_ns
+
+    def _late(self, now_ns: int) -> bool:
+        """Stops the run when its stages have taken as long as they may."""
+        late = 0 < self._deadline_ns <= now_ns
+        if late and self._engine is not None:
+            self._engine.stop("run_timeout")
+        return late
 
     def _read_idle(self, sampler: Sampler) -> None:
         """Idle power with the server up and no traffic."""
@@ -240,6 +248,8 @@ class Bench:
         if begin_ns is None or engine.stop_reason:
             engine.stop(engine.stop_reason or self._stop)
             return False
+        if self.spec.load.run_s and not self._deadline_ns:
+            self._deadline_ns = (begin_ns or monotonic_ns()) + round(self.spec.load.run_s * 1e9)
         scraper.mark()
         stage.run(begin_ns, on_tick)
         return True
@@ -248,11 +258,12 @@ class Bench:
         """A search goes on from what the stage found."""
         client = stage.client(self._calibrations.get(stage.plan.level))
         self._stages.append((stage, client))
-        if self.spec.load.search is not None:
+        if self.spec.load.search is not None and client.stop_reason != "run_timeout":
             rows = read_spool(self.out / "requests.arrow", SCHEMA)
             self._course.add(summarise_stage(rows, stage.plan, self.spec, client=client))
 
     def _tick(self, stage: Stage, recorder: Recorder, now_ns: int) -> None:
+        self._late(now_ns)
         stage.top_up()
         if not self._reports.due(now_ns):
             return

@@ -21,16 +21,15 @@ from runners.progress import BarProgress, JsonProgress
 from runners.results import write_failure
 from runners.spec import (
     Account,
-    Dialect,
     Power,
     RunSpec,
     ServerMetrics,
     Shard,
     Slo,
     SpecError,
-    Target,
     Timeouts,
 )
+from runners.target_options import add_target, add_wire, target_of
 from runners.workload_files import sealed
 
 
@@ -61,42 +60,14 @@ def add_files(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_target(group: Any) -> None:
-    group.add_argument("--url", help="such as http://gpu-1:8000 or https://api.example.com/v1")
-    group.add_argument("--model", default="", help="model name as the server expects it")
-    group.add_argument("--dialect", choices=list(Dialect), default=Dialect.OPENAI_CHAT.value,
-                       help="the wire form that the endpoint speaks")  # fmt: skip
-    group.add_argument("--api-key-env", default="", metavar="NAME", help="environment variable that holds the API key")
-
-
-def add_wire(group: Any) -> None:
-    group.add_argument(
-        "--api-key-header", default="", metavar="HEADER", help='"x-api-key" or "Authorization: Bearer" (by dialect)'
-    )
-    group.add_argument(
-        "--body",
-        action="append",
-        type=_body_field,
-        default=[],
-        metavar="KEY=JSON",
-        help="a body field more; repeatable",
-    )
-    group.add_argument(
-        "--header", action="append", type=_pair, default=[], metavar="NAME=VALUE", help="a header more; repeatable"
-    )
-    group.add_argument("--ca-file", default="", metavar="PEM", help="trust these authorities, not the system's")
-    group.add_argument("--client-cert", default="", metavar="PEM", help="certificate for servers that ask for one")
-    group.add_argument("--client-key", default="", metavar="PEM", help="its key, when it is not in the same file")
-    group.add_argument(
-        "--proxy", default="", metavar="URL", help="tunnel through this proxy; those of the environment are not used"
-    )
-
-
 def _add_accounts(group: Any) -> None:
     group.add_argument("--slo", type=_slo, default=Slo(), metavar="ttft_ms=500,tpot_ms=50", help="bounds for goodput")
     add_power(group, "--power")
     group.add_argument(
         "--server-here", action="store_true", help="the server is on this machine although its address does not say so"
+    )
+    group.add_argument(
+        "--gpu-shared", action="store_true", help="others are served on its GPUs too: their part is in the energy"
     )
     group.add_argument(
         "--idle", type=float, default=Power.idle_s, metavar="S",
@@ -118,6 +89,9 @@ def _add_accounts(group: Any) -> None:
     )
     group.add_argument("--pue", type=float, help="facility overhead factor: gives energy with overhead")
     group.add_argument(
+        "--pue-between", type=_range, default=(None, None), metavar="LOW,HIGH", help="where it is a range"
+    )
+    group.add_argument(
         "--traffic", type=float, metavar="N", help="queries an hour: gives energy with the idle time between them"
     )
     add_timeouts(group)
@@ -135,26 +109,18 @@ def add_timeouts(group: Any) -> None:
         )
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not found or not name:
-        raise argparse.ArgumentTypeError(f"{text!r}: write it as name=value")
-    return name, value
-
-
-def _body_field(text: str) -> tuple[str, Any]:
-    name, value = _pair(text)
-    try:
-        return name, orjson.loads(value)
-    except orjson.JSONDecodeError:
-        raise argparse.ArgumentTypeError(f"{value!r} is not JSON; put texts in quotes: {name}='\"text\"'") from None
-
-
 def _price(text: str) -> tuple[float, float]:
     prices = numbers(text)
     if len(prices) != 2 or min(prices) < 0:
         raise argparse.ArgumentTypeError(f"{text!r}: write the price of input and of output, such as 0.5,2")
     return prices[0], prices[1]
+
+
+def _range(text: str) -> tuple[float, float]:
+    ends = numbers(text)
+    if len(ends) != 2:
+        raise argparse.ArgumentTypeError(f"{text!r}: write the lowest and the highest, such as 1.07,1.16")
+    return ends[0], ends[1]
 
 
 def _slo(text: str) -> Slo:
@@ -195,29 +161,19 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
             start_steady_c_per_min=args.start_steady,
             start_wait_s=args.start_wait,
             server_here=args.server_here,
+            shared=args.gpu_shared,
         ),
         account=Account(
-            args.usd_per_hour, given if args.usd_per_hour else "", args.pue, given if args.pue else "", args.traffic
+            args.usd_per_hour,
+            given if args.usd_per_hour else "",
+            args.pue,
+            given if args.pue else "",
+            args.traffic,
+            *args.pue_between,
         ),
         server=ServerMetrics(not args.no_metrics, args.metrics_url),
         shard=Shard(args.processes),
         budget=Budget(args.max_usd, *(args.usd_per_mtok or (None, None))),
-    )
-
-
-def target_of(args: argparse.Namespace) -> Target:
-    return Target(
-        url=args.url,
-        model=args.model,
-        dialect=Dialect(args.dialect),
-        api_key_env=args.api_key_env,
-        api_key_header=args.api_key_header,
-        extra_body=dict(args.body),
-        extra_headers=dict(args.header),
-        ca_file=args.ca_file,
-        client_cert_file=args.client_cert,
-        client_key_file=args.client_key,
-        proxy=args.proxy,
     )
 
 

@@ -40,6 +40,11 @@ def add_load(parser: argparse.ArgumentParser) -> None:
     add("--warmup", type=float, default=0.0, metavar="S", help="seconds of load before measuring; not drained")
     add("--cooldown", type=float, default=0.0, metavar="S", help="seconds of load after measuring")
     add(
+        "--drain", type=float, default=Load.drain_s, metavar="S",
+        help="seconds at most, after a stage, for the answers still under way (default %(default)s)",
+    )  # fmt: skip
+    add("--run-timeout", type=float, metavar="S", help="stop the run when its stages together took so many seconds")
+    add(
         "--repeats", type=int, default=1, metavar="N", help="run all levels so often, in turn, for run-to-run intervals"
     )
     add(
@@ -60,6 +65,10 @@ def add_load(parser: argparse.ArgumentParser) -> None:
         "--rate then says where to start and, if given, the most to try",
     )  # fmt: skip
     add("--slo-share", type=float, default=Search.share, help="requests that must meet --slo (default %(default)s)")
+    add(
+        "--tolerance", type=float, default=Search.tolerance,
+        help="how near the load that passes and the one that fails must be (default %(default)s: 10 %%)",
+    )  # fmt: skip
     add("--most-stages", type=int, default=Search.max_stages, help="stages of a search (default %(default)s)")
 
 
@@ -111,6 +120,10 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
     )
     add("--tool-time", type=float, default=Agents.tool_s, metavar="S", help="agents: what a tool takes")
     add("--trace-form", choices=list(TraceForm), default=TraceForm.MOONCAKE.value, help="trace: form of the file")
+    add(
+        "--block-tokens", type=int, default=Trace.block_tokens,
+        help="trace: tokens behind each hash of a Mooncake file (default %(default)s)",
+    )  # fmt: skip
     add("--no-stream", action="store_true", help="ask for whole answers: latency only, no TTFT, no TPOT")
     add("--choices", type=int, default=1, metavar="N", help="answers per request (default %(default)s)")
     add(
@@ -199,7 +212,7 @@ def _source_of(args: argparse.Namespace) -> Source:
             shared = Agents.system_tokens if system is None else system
             return Agents(args.calls, args.result_tokens, args.tool_time, shared)
         case "trace":
-            return Trace(file, TraceForm(args.trace_form))
+            return Trace(file, TraceForm(args.trace_form), args.block_tokens)
     return Synthetic()
 
 
@@ -224,7 +237,9 @@ def load_of(args: argparse.Namespace) -> Load:
         cv=args.cv,
         ramp_from=args.ramp_from,
         repeats=args.repeats,
-        search=Search(Goal(args.find), args.slo_share, max_stages=args.most_stages) if args.find else None,
+        search=Search(Goal(args.find), args.slo_share, args.tolerance, args.most_stages) if args.find else None,
         max_in_flight=args.max_in_flight,
+        drain_s=args.drain,
         calibrate_s=args.calibrate,
+        run_s=args.run_timeout,
     )

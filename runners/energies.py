@@ -24,6 +24,7 @@ from runners.load.summary import served_in
 from runners.metrics import Mark
 from runners.power.energy import mean_power_w, window_ledger
 from runners.power.idle import with_idle
+from runners.power.placement import as_stated
 from runners.power.windows import bounds_j, duty_cycle, window_energy
 from runners.spec import RunSpec
 
@@ -53,9 +54,10 @@ def add_energy(
 
 def with_power(summary: dict[str, Any], rows: pa.Table, samples: pa.Table, power: Power) -> dict[str, Any]:
     """The summary of a run as it is with these power samples, whose stamps are on the run's clock."""
-    power = with_idle(samples, power)
+    spec = RunSpec.from_json(summary["spec"])
+    power = with_idle(samples, as_stated(power, spec.power))
     stages = deepcopy(summary["stages"])
-    facts = add_energy(stages, rows, samples, power, RunSpec.from_json(summary["spec"]))
+    facts = add_energy(stages, rows, samples, power, spec)
     return {**summary, "stages": stages, "levels": by_level(stages), "power": power, **facts}
 
 
@@ -72,6 +74,8 @@ def _ledger(samples: pa.Table, power: Power, spec: RunSpec, window: Window | Non
         pue=account.pue,
         pue_source=account.pue_source,
         idle_w=power["idle_w"],
+        idle_bounds_w=power.get("idle_bounds_w"),
+        pue_bounds=account.pue_bounds,
     )
     fault = power.get("fault")
     if fault:

@@ -10,6 +10,7 @@ from runners.strict_json import SpecError
 MAX_LEVELS = 100
 _MAX_REPEATS = 30
 _MAX_IN_FLIGHT = 1_000_000
+_MAX_RUN_S = 7 * 86_400
 _MAX_REQUESTS, _MAX_RATE_PER_S, _MAX_SCHEDULED = 1_000_000, 10_000, 5_000_000
 
 
@@ -67,6 +68,8 @@ class Load:
     ``ramp_from``: the load rises from there to the level while the stage lasts. ``repeats``: all levels are run so
     often, in turn.
     ``calibrate_s``: how long the client's own error is measured at each level beforehand; 0 leaves it unknown.
+    ``drain_s``: how long a stage waits for the answers still under way. ``run_s``: when all stages together have taken
+    so long, the run stops and keeps what it has.
     """
 
     arrivals: Arrivals = Arrivals.CLOSED
@@ -82,6 +85,7 @@ class Load:
     drain_s: float = 60.0
     max_in_flight: int = 4096
     calibrate_s: float = 1.0
+    run_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,8 @@ def _check_phases(load: Load) -> None:
     for name in ("warmup_s", "cooldown_s", "drain_s"):
         if not 0 <= getattr(load, name) <= 3_600:
             raise SpecError(f"load.{name}: between 0 and 3600 seconds")
+    if load.run_s is not None and not 0 < load.run_s <= _MAX_RUN_S:
+        raise SpecError(f"load.run_s: above 0 and at most {_MAX_RUN_S} seconds (a week), or leave it out")
     if not 0 <= load.calibrate_s <= 60:
         raise SpecError("load.calibrate_s: between 0 (none) and 60 seconds a level")
     if load.ramp_from is None:

@@ -178,14 +178,14 @@ def _with_shards(
     busy = {part.index: (part, found) for part in parts if (found := own[part.index]) and found["planned"]}
     stage["shards"] = [{"index": index, **{name: found[name] for name in names}} for index, (_, found) in busy.items()]
     stage["start_spread_ms"] = _start_spread_ms(rows, stage["index"])
-    said = {item["code"] for item in stage["reasons"]}
     limits = [
         reason(item["code"], f"{part.name}: {item['text']}")
         for part, found in busy.values()
         for item in found["reasons"]
-        if item["code"].startswith("client_") and item["code"] not in said
+        if item["code"].startswith(("client_", "calibration_"))
     ]
-    stage["reasons"] += limits
+    said = {item["code"] for item in limits}  # a shard's own words know its calibration, those of the whole do not
+    stage["reasons"] = [item for item in stage["reasons"] if item["code"] not in said] + limits
     if stage["verdict"] == "ok" and any(found["verdict"] == "client_limited" for _, found in busy.values()):
         stage["verdict"] = "client_limited"
     calibrations = [found["client"]["calibration"] for _, found in busy.values() if found["client"].get("calibration")]

@@ -21,6 +21,7 @@ class Power:
 
     The CPU watts feed the modelled source only; missing means its published defaults. ``server_here``: the server is on
     this machine although its address does not say so. ``hosts``: the machines whose power workers sample the server.
+    ``shared``: others are served on its GPUs too.
     """
 
     source: str = "auto"
@@ -33,6 +34,7 @@ class Power:
     start_steady_c_per_min: float | None = None
     start_wait_s: float = 300.0
     server_here: bool = False
+    shared: bool = False
     hosts: tuple[str, ...] = ()
 
     @property

@@ -17,7 +17,8 @@ from runners.load.transport import Destination
 from runners.server.engines import engine_of, keys_of
 from runners.server.exposition import ExpositionError
 from runners.server.metrics import BY_KEY
-from runners.spec import Dialect, SpecError, Target, Timeouts
+from runners.spec import SpecError, Target, Timeouts, check_target
+from runners.target_options import add_target, add_wire, target_of
 
 _PAGE_TIMEOUTS = Timeouts(connect_s=3.0, first_byte_s=3.0, idle_s=3.0, total_s=5.0)
 
@@ -215,21 +216,18 @@ def _add(result: dict[str, Any], name: str, label: str, ok: bool | None, evidenc
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--url", required=True, help="the endpoint, such as http://gpu-1:8000 or https://api.example.com/v1"
-    )
-    parser.add_argument("--model", default="", help="model name (default: the first that the server lists)")
-    parser.add_argument(
-        "--dialect", default=Dialect.OPENAI_CHAT.value, choices=list(Dialect), help="the wire form to ask in"
-    )
-    parser.add_argument("--api-key-env", default="", help="environment variable that holds the API key")
+    add_target(parser.add_argument_group("endpoint"))
+    add_wire(parser.add_argument_group("how requests go out"))
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """0 usable, 2 usage, 3 not usable."""
     try:
-        target = Target(args.url, args.model, Dialect(args.dialect), args.api_key_env)
+        if not args.url:
+            raise SpecError("--url: say which endpoint to ask, such as --url http://localhost:8000")
+        target = target_of(args)
+        check_target(target)
         key = api_key(target)
     except SpecError as error:
         print(error, file=sys.stderr)

@@ -151,7 +151,8 @@ class ServerMetrics:
 class Account:
     """What turns seconds and joules into money and facility energy; missing stays missing in every result.
 
-    ``queries_per_hour``: the traffic that the deployment gets, for its energy with the idle time between.
+    ``pue_low``, ``pue_high``: between these the PUE lies, where that is known. ``queries_per_hour``: the traffic that
+    the deployment gets, for its energy with the idle time between.
     """
 
     usd_per_hour: float | None = None
@@ -159,6 +160,12 @@ class Account:
     pue: float | None = None
     pue_source: str = ""
     queries_per_hour: float | None = None
+    pue_low: float | None = None
+    pue_high: float | None = None
+
+    @property
+    def pue_bounds(self) -> tuple[float, float] | None:
+        return None if self.pue_low is None or self.pue_high is None else (self.pue_low, self.pue_high)
 
 
 @dataclass(frozen=True)
@@ -265,6 +272,9 @@ def _check(spec: RunSpec) -> None:
     check_power(spec.power)
     if spec.account.pue is not None and not 1 <= spec.account.pue <= 5:
         raise SpecError("account.pue: between 1 and 5 (1.09 is Google's fleet, 1.5 a usual server room)")
+    lowest, highest = spec.account.pue_low, spec.account.pue_high
+    if (lowest, highest) != (None, None) and not 1 <= (lowest or 0) <= (spec.account.pue or 0) <= (highest or 0) <= 5:
+        raise SpecError("account.pue_low: give both bounds, between 1 and 5, with the PUE between them")
     if spec.account.queries_per_hour is not None and not 0 < spec.account.queries_per_hour < float("inf"):
         raise SpecError("account.queries_per_hour: above 0, or leave it out when the traffic is unknown")
     if spec.account.usd_per_hour is not None and spec.account.usd_per_hour < 0:

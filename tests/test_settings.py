@@ -13,10 +13,10 @@ ELSEWHERE = {
     "POWER_HOST",
     "WEB_ADDRESS",
     "WEB_PORT",
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
     "VLLM_PYTHON",
 }
+
+S3 = "settings.STORAGES['default']['OPTIONS']"
 
 
 def variables_read() -> set[str]:
@@ -76,6 +76,8 @@ def test_the_web_application_starts_without_a_warning(tmp_path: Path) -> None:
         ("SECRET_KEY", "s3cret", "settings.SECRET_KEY.strip()", "s3cret"),
         ("FIELD_KEYS", "a,b", "[key.strip() for key in settings.FIELD_KEYS]", "['a', 'b']"),
         ("DATABASE_URL", "postgres://u:p%40ss@h:5/n", "settings.DATABASES['default']['PASSWORD']", "p@ss"),
+        ("AWS_ACCESS_KEY_ID", "AKIA", f"{S3}['access_key']", "AKIA"),
+        ("AWS_SECRET_ACCESS_KEY", "s3cret", f"{S3}['secret_key']", "s3cret"),
         ("REDIS_URL", "redis://h:6379/0", "settings.CELERY_BROKER_URL", "redis://h:6379/0"),
     ],
 )
@@ -83,7 +85,28 @@ def test_a_secret_may_come_from_a_file_that_ends_in_a_line_break(
     tmp_path: Path, name: str, value: str, expression: str, read: str
 ) -> None:
     (tmp_path / "secret").write_text(f"{value}\n")
-    assert load(tmp_path, expression, **{f"{name}_FILE": str(tmp_path / "secret")}) == read
+    given = {f"{name}_FILE": str(tmp_path / "secret"), "S3_BUCKET": "results"}
+    assert load(tmp_path, expression, **given) == read
+
+
+def test_a_bucket_in_the_settings_keeps_raw_results_in_s3(tmp_path: Path) -> None:
+    given = {"S3_BUCKET": "results", "S3_ENDPOINT_URL": "http://127.0.0.1:9000"}
+    assert load(tmp_path, "settings.STORAGES['default']['BACKEND']", **given) == "storages.backends.s3.S3Storage"
+    options = load(tmp_path, S3, **given)
+    assert ast.literal_eval(options) == {
+        "bucket_name": "results",
+        "endpoint_url": "http://127.0.0.1:9000",
+        "access_key": None,  # a role of the host, or what else the S3 client finds
+        "secret_key": None,
+    }
+    assert "endpoint_url': None" in load(tmp_path, S3, S3_BUCKET="results")
+    assert "FileSystemStorage" in load(tmp_path, "settings.STORAGES['default']['BACKEND']")
+
+
+def test_a_run_whose_worker_vanished_is_lost_within_two_minutes(tmp_path: Path) -> None:
+    """Its lease ends; a tick sees that and gives it one heartbeat more; the tick after that takes it for lost."""
+    longest = "settings.RUN_LEASE_S + settings.RUN_HEARTBEAT_S + 2 * settings.TICK_S"
+    assert 0 < float(load(tmp_path, longest)) <= 120
 
 
 def test_secrets_that_are_not_given_are_made_once_and_readable_by_their_owner_alone(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ class DeploymentIn(Input):
     power_hosts: Annotated[
         Line, Field(max_length=300, description="Machines whose power workers sample it, separated by commas")
     ] = ""
+    gpu_shared: Annotated[bool, Field(description="Others are served on the same GPUs")] = False
     queries_per_hour: Annotated[Positive | None, Field(description="Traffic, for energy with idle time between")] = None
 
 
@@ -69,6 +70,7 @@ class DeploymentOut(Schema):
     price_source: str
     site_id: int | None
     power_hosts: str
+    gpu_shared: bool
     queries_per_hour: float | None
 
 

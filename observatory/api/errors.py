@@ -8,6 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
 
+from observatory.runs import disk
+
 
 class Fault(Schema):
     """One field that was refused."""
@@ -86,7 +88,7 @@ def install(api: NinjaAPI) -> None:
 
     def surprise(request: HttpRequest, error: Any) -> HttpResponse:
         logging.getLogger(__name__).error("%s %s failed", request.method, request.path, exc_info=error)
-        return answer(request, _OUR_FAULT)
+        return answer(request, _disk_full(error) if disk.full(error) else _OUR_FAULT)
 
     api.add_exception_handler(Problem, answer)
     api.add_exception_handler(HttpError, http_error)
@@ -98,6 +100,11 @@ def install(api: NinjaAPI) -> None:
 _OUR_FAULT = Problem(
     500, "our_fault", "The application failed at this.", "Try again; if it stays, look into the web server's log."
 )
+
+
+def _disk_full(error: Exception) -> Problem:
+    detail = "The disk is full; what was sent could not be kept."
+    return Problem(507, "disk_full", detail, f"{disk.what_to_do(error)} Then send it again.")
 
 
 def _of_http_error(error: HttpError) -> Problem:

@@ -60,6 +60,8 @@ class SiteOut(Schema):
     provider: str
     region: str
     pue: float | None
+    pue_low: float | None
+    pue_high: float | None
     wue_l_per_kwh: float | None
     electricity_usd_per_kwh: float | None
     grid_g_per_kwh: float | None

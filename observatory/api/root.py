@@ -11,6 +11,7 @@ from observatory.api import (
     endpoints,
     errors,
     facts,
+    pricings,
     quality,
     results,
     runs,
@@ -52,6 +53,7 @@ api.add_router("/sites", facts.sites_router)
 api.add_router("/benchmarks", benchmarks.router)
 api.add_router("/workload-files", workload_files.router)
 api.add_router("/runs", runs.router)
+api.add_router("/runs", pricings.router)
 api.add_router("/schedules", schedules.router)
 api.add_router("/studies", studies.router)
 api.add_router("/trials", studies.trials_router)

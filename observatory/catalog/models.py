@@ -113,7 +113,7 @@ class SiteQuerySet(models.QuerySet["Site"]):
         """With the factors that hold on that day beside the fields of the site."""
         rows = SiteFactors.objects.filter(site=models.OuterRef("pk"), effective_from__lte=day)
         latest = rows.order_by("-effective_from")
-        names = (*FACTORS, "effective_from", "note", "source")
+        names = (*FACTORS, "pue_low", "pue_high", "effective_from", "note", "source")
         return self.annotate(**{name: models.Subquery(latest.values(name)[:1]) for name in names})
 
 
@@ -150,6 +150,10 @@ class SiteFactors(models.Model):
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="factors")
     effective_from = models.DateField()
     pue = models.FloatField(null=True, blank=True, validators=(MinValueValidator(1), MaxValueValidator(5)))
+    pue_low = models.FloatField(
+        null=True, blank=True, validators=(MinValueValidator(1), MaxValueValidator(5)), help_text="Where it is a range"
+    )
+    pue_high = models.FloatField(null=True, blank=True, validators=(MinValueValidator(1), MaxValueValidator(5)))
     wue_l_per_kwh = models.FloatField(null=True, blank=True, validators=NOT_NEGATIVE)
     electricity_usd_per_kwh = models.FloatField(null=True, blank=True, validators=NOT_NEGATIVE)
     grid_g_per_kwh = models.FloatField(
@@ -172,6 +176,11 @@ class SiteFactors(models.Model):
 
     def __str__(self) -> str:
         return f"{self.site} from {self.effective_from}"
+
+    def clean(self) -> None:
+        ends = (self.pue_low, self.pue_high)
+        if ends != (None, None) and not 1 <= (self.pue_low or 0) <= (self.pue or 0) <= (self.pue_high or 0):
+            raise ValidationError({"pue_low": "Give both ends of the range, with the PUE between them, or neither."})
 
 
 class Billing(models.TextChoices):
@@ -350,6 +359,12 @@ class Deployment(models.Model):
         validators=(host_names,),
         help_text="Names of the machines that serve, separated by commas; on each a worker with -Q power.NAME samples. "
         "Empty: the server is on the load host, or its energy is not measured.",
+    )
+    gpu_shared = models.BooleanField(
+        default=False,
+        verbose_name="GPU shared",
+        help_text="Other models or services run on the same GPUs: what they take is in its energy, and it is compared "
+        "with that of shared GPUs only.",
     )
     queries_per_hour = models.FloatField(
         null=True,

@@ -21,7 +21,9 @@ from pathlib import Path
 from types import FrameType
 
 from django.conf import settings
+from kombu.exceptions import OperationalError
 
+from observatory.celery import app
 from observatory.runs.processes import kill_group, spawn
 
 _START_S = 90.0
@@ -104,6 +106,8 @@ class Supervisor:
         if _embedded_broker():
             self.run(_broker())
             self._wait(settings.BROKER_SOCKET.exists, "valkey")
+        else:
+            _reach_broker()
 
     def run(self, part: Part) -> None:
         part.start()
@@ -146,6 +150,25 @@ class Supervisor:
 
 def _embedded_broker() -> bool:
     return bool(settings.CELERY_BROKER_URL.endswith(str(settings.BROKER_SOCKET)))
+
+
+def _reach_broker() -> None:
+    """Raises SupervisorError when nothing can be sent to the broker that REDIS_URL names."""
+    where = ""
+    try:
+        with app.connection_for_write() as connection:
+            where = connection.as_uri()  # its password is masked
+            connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=3)
+    except (KeyError, ValueError):  # their words may hold a piece of the password
+        raise SupervisorError(
+            "REDIS_URL cannot be read: write it as redis://:PASSWORD@HOST:PORT/NUMBER, with / # ? @ of the password as "
+            "%2F %23 %3F %40"
+        ) from None
+    except (OperationalError, OSError) as error:
+        raise SupervisorError(
+            f"The broker at REDIS_URL={where} cannot be used ({str(error).rstrip('.')}). Start it, correct REDIS_URL, "
+            "or unset it to use the embedded broker"
+        ) from None
 
 
 def _broker() -> Part:

@@ -1,9 +1,10 @@
 """Charts of energy by layer, cost over utilisation and carbon by region: pure functions, like those of ``charts``."""
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
-from observatory.pages.charts import COLOURS, GREY, Chart, Trace, axis, layout, plain, shown
+from observatory.pages.charts import COLOURS, GREY, Chart, Trace, axis, layout, plain, shown, visible
 from observatory.pages.results import StageResults
 from observatory.pages.run_carbon import Place
 from observatory.pages.run_cost import BASES, Row, RunCost
@@ -20,6 +21,7 @@ _LAYER_COLOURS = {
     "idle": GREY,
 }
 _PATTERNS = {"modelled": "/", "assumed": "."}
+_LABEL_WIDTH = 24
 _UTILISATIONS = tuple(step / 20 for step in range(1, 21))
 
 
@@ -184,7 +186,7 @@ def carbon_by_region(here: Place | None, others: Sequence[Place], left_out: int)
     note = f"{left_out} places between are left out. " if left_out else ""
     note += "Each with its own PUE and grid, for the IT energy measured here."
     columns = ("Place", "PUE", "Location based", "Market based")
-    drawn = _place_layout("Carbon of a query, g CO₂e, lower is better", len(found))
+    drawn = _place_layout("Carbon of a query, g CO₂e, lower is better", found, here)
     return Chart({"data": [bars, *([marks] if market else [])], "layout": drawn}, columns, rows, note)
 
 
@@ -201,7 +203,7 @@ def water_by_region(here: Place | None, others: Sequence[Place], left_out: int) 
     rows = [[p.name, shown(p.site_ml, "ml"), shown(p.total_ml, "ml")] for p in found]
     note = "IT energy × WUE, to which PUE is not applied. Places without a published WUE are left out."
     columns = ("Place", "At the site", "With that of the electricity")
-    drawn = _place_layout("Water of a query, ml, lower is better", len(found))
+    drawn = _place_layout("Water of a query, ml, lower is better", found, here)
     return Chart({"data": [bars, *([marks] if whole else [])], "layout": drawn}, columns, rows, note)
 
 
@@ -209,9 +211,19 @@ def _place_name(place: Place, here: Place | None) -> str:
     return f"{plain(place.name)} (this run)" if place is here else plain(place.name)
 
 
-def _place_layout(title: str, count: int) -> dict[str, Any]:
-    y = axis("", autorange="reversed", tickfont={"size": 10})
-    return {**layout(axis(title), y, height=130 + 20 * count), "showlegend": True}
+def _place_layout(title: str, found: Sequence[Place], here: Place | None) -> dict[str, Any]:
+    labels = [_place_label(place, here) for place in found]
+    lines = max(label.count("<br>") + 1 for label in labels)
+    names = [_place_name(place, here) for place in found]
+    small = {"size": 10}
+    y = axis("", autorange="reversed", tickfont=small, tickmode="array", tickvals=names, ticktext=labels)
+    return {**layout(axis(title), y, height=130 + (7 + 13 * lines) * len(found), bargap=0.4), "showlegend": True}
+
+
+def _place_label(place: Place, here: Place | None) -> str:
+    """Its name in short lines, so that the bars keep most of a narrow window; hovering tells the whole name."""
+    lines = wrap(visible(place.name), _LABEL_WIDTH, max_lines=3, placeholder=" …", break_on_hyphens=False)
+    return "<br>".join([*map(plain, lines), *(["(this run)"] if place is here else [])])
 
 
 def _place_bars(

@@ -132,6 +132,8 @@ class BenchmarkForm(forms.ModelForm):  # type: ignore[type-arg]
         "Calibration, seconds", Load.calibrate_s, "Per level, to measure the client's own error. 0: none."
     )
 
+    run_s = real("Time limit, seconds", text="For all stages together; the run then stops and keeps what it has.")
+
     kind = forms.ChoiceField(choices=KINDS, required=False, label="What is sent")
     source_file = FileField(
         FileKind.PROMPTS, FileKind.CHATS, FileKind.MOONCAKE, FileKind.BURSTGPT, FileKind.AZURE,
@@ -197,7 +199,8 @@ class BenchmarkForm(forms.ModelForm):  # type: ignore[type-arg]
             "Load",
             ("arrivals", "levels", "cv", "find", "search_share", "search_tolerance", "max_stages", "duration_s",
              "requests", "warmup_s"),
-            ("repeats", "cooldown_s", "ramp_from", "max_in_flight", "drain_s", "calibrate_s", "load_hosts"),
+            ("repeats", "cooldown_s", "ramp_from", "max_in_flight", "drain_s", "calibrate_s", "run_s",
+             "load_hosts"),
         ),
         (
             "Workload",

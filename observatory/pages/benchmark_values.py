@@ -57,6 +57,7 @@ LOAD = {
     "drain_s": "drain_s",
     "max_in_flight": "max_in_flight",
     "calibrate_s": "calibrate_s",
+    "run_s": "run_s",
 }
 SEARCH = {"find": "goal", "search_share": "share", "search_tolerance": "tolerance", "max_stages": "max_stages"}
 

@@ -182,6 +182,7 @@ class DeploymentForm(forms.ModelForm):  # type: ignore[type-arg]
             "price_source",
             "site",
             "power_hosts",
+            "gpu_shared",
             "queries_per_hour",
         )
         labels = {
@@ -202,10 +203,12 @@ class DeploymentForm(forms.ModelForm):  # type: ignore[type-arg]
 class SiteFactorsForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = SiteFactors
-        fields = ("effective_from", *FACTORS, "source", "note")
+        fields = ("effective_from", *FACTORS, "pue_low", "pue_high", "source", "note")
         labels = {
             "effective_from": "From",
             "pue": "PUE",
+            "pue_low": "PUE, lowest",
+            "pue_high": "PUE, highest",
             "wue_l_per_kwh": "WUE, litres per kWh",
             "electricity_usd_per_kwh": "Electricity, $ per kWh",
             "grid_g_per_kwh": "Grid, location based, g CO₂e per kWh",

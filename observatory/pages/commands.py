@@ -52,13 +52,7 @@ def _sayable(spec: RunSpec) -> bool:
     names = [share.name for share in spec.workload.models]
     if any("," in name for name in names) or any("=" in name for name in spec.target.extra_body):
         return False
-    source, search = spec.workload.source, spec.load.search
-    if isinstance(source, Trace) and source.block_tokens != Trace.block_tokens:
-        return False
-    if search and search.tolerance != Search.tolerance:
-        return False
-    load = Load(drain_s=spec.load.drain_s)
-    return load == Load() and spec.workload.temperature == Workload().temperature
+    return spec.workload.temperature == Workload().temperature
 
 
 def _wire(target: Target) -> Options:
@@ -87,12 +81,15 @@ def _load(load: Load) -> Options:
         ("--cv", load.cv if load.arrivals is Arrivals.GAMMA else None),
         ("--find", search and search.goal.value),
         ("--slo-share", search.share if search and search.share != Search.share else None),
+        ("--tolerance", search.tolerance if search and search.tolerance != Search.tolerance else None),
         ("--most-stages", search.max_stages if search and search.max_stages != Search.max_stages else None),
         ("--ramp-from", load.ramp_from),
         ("--requests", load.requests),
         ("--duration", load.duration_s),
         ("--warmup", load.warmup_s or None),
         ("--cooldown", load.cooldown_s or None),
+        ("--drain", load.drain_s if load.drain_s != usual.drain_s else None),
+        ("--run-timeout", load.run_s),
         ("--repeats", load.repeats if load.repeats != usual.repeats else None),
         ("--max-in-flight", load.max_in_flight if load.max_in_flight != usual.max_in_flight else None),
         ("--calibrate", load.calibrate_s if load.calibrate_s != usual.calibrate_s else None),
@@ -144,7 +141,11 @@ def _source(source: Source) -> Options:
                 ("--system-tokens", source.system_tokens),
             ]
         case Trace():
-            given = [("--workload-file", source.file), ("--trace-form", source.form.value)]
+            given = [
+                ("--workload-file", source.file),
+                ("--trace-form", source.form.value),
+                ("--block-tokens", source.block_tokens if source.block_tokens != Trace.block_tokens else None),
+            ]
     return [("--workload", source.kind), *given] if source.kind != "synthetic" else []
 
 
@@ -163,8 +164,10 @@ def _accounts(power: Power, account: Account, timeouts: Timeouts) -> Options:
         ("--start-steady", power.start_steady_c_per_min),
         ("--start-wait", None if power.start_wait_s == Power().start_wait_s else power.start_wait_s),
         ("--server-here", "" if power.server_here else None),
+        ("--gpu-shared", "" if power.shared else None),
         ("--usd-per-hour", account.usd_per_hour),
         ("--pue", account.pue),
+        ("--pue-between", account.pue_bounds and ",".join(map(str, account.pue_bounds))),
         ("--traffic", account.queries_per_hour),
         *limits,
     ]

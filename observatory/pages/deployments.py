@@ -36,6 +36,7 @@ COLUMNS = {
     "price_source": "price_source",
     "site": "site.name",
     "power_hosts": "power_hosts",
+    "gpu_shared": "gpu_shared",
     "queries_per_hour": "queries_per_hour",
 }
 

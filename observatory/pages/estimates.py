@@ -104,7 +104,8 @@ def estimate(spec: RunSpec, pace: Pace, facts: Facts | None = None) -> Estimate:
         stages = [_stage(spec, level, pace, work) for level in levels]
     except OverflowError:
         raise SpecError("load.levels: a stage at such a level has no end; give levels such as 1, 4, 16") from None
-    seconds = sum(stage_s for stage_s, _ in stages) + idle_seconds(spec.power)
+    loaded_s = sum(stage_s for stage_s, _ in stages)
+    seconds = min(loaded_s, load.run_s or loaded_s) + idle_seconds(spec.power)
     requests = None if load.search else sum(count for _, count in stages)
     price = spec.account.usd_per_hour
     return Estimate(

@@ -26,7 +26,7 @@ def _own(model: type[Model]) -> dict[str, str]:
 
 #: For programs.
 ACCELERATOR = {**_own(Accelerator), "cheapest_usd_per_hour": "cheapest"}
-SITE = {**_own(Site), **{name: name for name in (*FACTORS, "effective_from", "note", "source")}}
+SITE = {**_own(Site), **{name: name for name in (*FACTORS, "pue_low", "pue_high", "effective_from", "note", "source")}}
 PRICE = {
     name: name for name in ("provider", "kind", "effective_from", "usd_per_hour", "purchase_usd", "note", "source")
 }
@@ -150,7 +150,7 @@ def _row_of(site: Site, day: str) -> SiteFactors:
 
 def _today(factors: SiteFactors) -> dict[str, Any]:
     """The numbers that hold, as a start for those of today."""
-    names = (*FACTORS, "source", "note")
+    names = (*FACTORS, "pue_low", "pue_high", "source", "note")
     return {"effective_from": today(), **{name: getattr(factors, name) for name in names}}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runners.load.energy_use import requests_j
 from runners.load.rows import StageRows
 
 PAGE_ROWS = 50
@@ -21,6 +22,7 @@ _COPIED = (
     "input_tokens",
     "output_tokens",
     "finish_reason",
+    "energy_j",
 )
 
 
@@ -43,11 +45,17 @@ def first_stage(rows: pa.Table | None) -> int | None:
     return index
 
 
-def page(rows: pa.Table | None, stage: int | None, query: Mapping[str, str]) -> Page | None:
-    """``query``: ``page`` from 1, ``outcome`` to filter by. All stages when ``stage`` is None; None without rows."""
+def page(
+    rows: pa.Table | None, stage: int | None, query: Mapping[str, str], summary: Mapping[str, Any] | None = None
+) -> Page | None:
+    """``query``: ``page`` from 1, ``outcome`` to filter by. All stages when ``stage`` is None; None without rows.
+
+    ``summary``: that of the run, for the energy of each request (J), modelled.
+    """
     if rows is None:
         return None
     kept = rows if stage is None else rows.filter(pc.equal(rows["stage"], stage))
+    kept = kept.append_column("energy_j", pa.array(_energies_j(kept, stage, summary or {}), pa.float64()))
     start_ns = pc.min(kept["sent_ns"]).as_py()
     counts = {item["values"]: item["counts"] for item in pc.value_counts(kept["outcome"]).to_pylist()}
     outcome = query.get("outcome", "")
@@ -60,6 +68,12 @@ def page(rows: pa.Table | None, stage: int | None, query: Mapping[str, str]) -> 
     part = kept.slice((number - 1) * PAGE_ROWS, PAGE_ROWS)
     listed = [_row(row, tpot_ms, start_ns) for row, tpot_ms in zip(part.to_pylist(), _tpots_ms(part), strict=True)]
     return Page(listed, number, pages, kept.num_rows, outcome, dict(sorted(counts.items(), key=lambda item: -item[1])))
+
+
+def _energies_j(rows: pa.Table, stage: int | None, summary: Mapping[str, Any]) -> list[float | None]:
+    attribution = summary.get("attribution")
+    told = next((item for item in summary.get("stages") or [] if item["index"] == stage), None)
+    return requests_j(rows, told, attribution) if attribution and told else [None] * rows.num_rows
 
 
 def _tpots_ms(part: pa.Table) -> list[float | None]:

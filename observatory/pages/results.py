@@ -13,6 +13,7 @@ from observatory.compare.samples import stage_rows, stage_samples
 from observatory.compare.sources import numbers_are_valid, read_rows, slo_bounds, stage_numbers
 from observatory.compare.stages import FloatArray, Number
 from observatory.pages.charts import StagePoint, colour, visible
+from observatory.runs import money
 from observatory.runs.models import Run, Stage
 from runners.load.outcomes import HELP, Outcome
 from runners.load.search import FINDINGS
@@ -266,6 +267,8 @@ def _why_no_energy(results: RunResults, stage: StageResults) -> str:
 def notices(results: RunResults, stage: StageResults | None) -> list[Notice]:
     """Verdict and warnings, the gravest first: of the run, then of the stage that is shown."""
     found = [*_run_notices(results), *(_stage_notices(stage, len(results.stages) == 1) if stage else [])]
+    if over := money.notice(results.run):
+        found.append(Notice("warning", over))
     order = ("error", "warning", "info")
     return sorted(found, key=lambda notice: order.index(notice.level))
 
@@ -283,13 +286,23 @@ def _run_notices(results: RunResults) -> list[Notice]:
     said = [run.reason, *(reason["text"] for reason in results.summary.get("reasons") or [])]
     details = list(dict.fromkeys(sentence(text) for text in said if text))
     answers = [results.summary[name]["text"] for name in FINDINGS if results.summary.get(name)]
-    answered = [Notice("info", sentence(text)) for text in answers]
+    answered = [Notice("info", text) for text in (*map(sentence, answers), *_energy_notes(results))]
     if run.valid:
         return answered + [Notice("info", text) for text in details]
     if numbers_are_valid(run) and any(stage.sound for stage in results.stages):
         return [Notice("warning", "Not every stage may be used; those marked ok may.", details)]
     status = Run.Status(run.status)
     return [Notice("warning" if status is Run.Status.CANCELLED else "error", _LEADS.get(status, ""), details)]
+
+
+def _energy_notes(results: RunResults) -> list[str]:
+    """What must be known to read the energy: whose it is, and of which models."""
+    notes = (results.summary.get("power") or {}).get("notes") or []
+    found = [note["text"] for note in notes if note["code"] == "gpu_shared"]
+    models = (results.run.spec.get("workload") or {}).get("models") or []
+    if len(models) > 1 and any(stage.stage.energy for stage in results.stages):
+        found.append(f"Requests went to {len(models)} models: energy per query and per token is a mean over them.")
+    return found
 
 
 _STAGE_WORDS = {

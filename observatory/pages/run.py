@@ -133,7 +133,7 @@ def _tab(request: Request, results: RunResults, stage: StageResults | None, tab:
     if tab == "setup":
         return _setup(results)
     if tab == "requests":
-        return {"page": request_rows.page(results.rows, stage.index if stage else None, request.GET)}
+        return {"page": request_rows.page(results.rows, stage.index if stage else None, request.GET, results.summary)}
     if tab == "latency":
         metric = request.GET.get("metric", "")
         metric = metric if metric in LATENCIES else LATENCIES[0]
@@ -212,9 +212,17 @@ def _chart(results: RunResults, name: str, query: Mapping[str, str]) -> charts.C
     if name == "power":
         return run_energy.strip(results, stage) if stage else None
     if name == "carbon":
-        return account_charts.carbon_by_region(*run_carbon.places(results, stage)) if stage else None
+        return (
+            account_charts.carbon_by_region(*run_carbon.places(results, stage, query.get("pricing", "")))
+            if stage
+            else None
+        )
     if name == "water":
-        return account_charts.water_by_region(*run_carbon.places(results, stage)) if stage else None
+        return (
+            account_charts.water_by_region(*run_carbon.places(results, stage, query.get("pricing", "")))
+            if stage
+            else None
+        )
     if name == "cost":
         cost = run_cost.RunCost(results, run_cost.choice(query))
         return account_charts.cost_lines(cost, stage) if stage else None

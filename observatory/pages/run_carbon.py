@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from observatory.catalog.models import Site
 from observatory.pages.results import RunResults, StageResults
-from observatory.runs.pricing import pricings
+from observatory.runs.pricing import chosen
 from observatory.theory.accounts import environment
+from observatory.theory.accounts.calculators.environment import EMBODIED, EmbodiedInputs, compute_embodied
 
 #: How many places are shown at each end of the range.
 FEW_PLACES = 10
@@ -20,6 +22,28 @@ class Footprint:
     market_g: float | None
     site_ml: float | None
     total_ml: float | None
+
+
+@dataclass(frozen=True)
+class Embodied:
+    """Of one query: grams of CO2e of making what serves it, spread over its lifetime at the measured throughput."""
+
+    g: float
+    words: str
+    source: str
+
+
+def embodied(results: RunResults, stage: StageResults) -> Embodied | None:
+    """The accelerators of the deployment with their part of a server, at the calculator's defaults; None without."""
+    count, queries_per_s = results.run.setup.get("accelerator_count"), stage.value("request_per_s")
+    if not count or not queries_per_s:
+        return None
+    inputs = EmbodiedInputs(accelerators=count, occupied_s=1 / queries_per_s, sharing=1)
+    words = (
+        f"{count} × ({inputs.accelerator_made_kg:g} kg of an H100-class board + {inputs.server_made_kg:g} kg of a "
+        f"server / {inputs.accelerators_per_server:g}) over {inputs.years:g} years that all serve like this"
+    )
+    return Embodied(compute_embodied(inputs).embodied_g, words, EMBODIED.source)
 
 
 @dataclass(frozen=True)
@@ -48,23 +72,25 @@ def footprint(wh: float, factors: Any) -> Footprint:
     return Footprint(carbon[0], carbon[1], site_ml, total_ml)
 
 
-def context(results: RunResults, stage: StageResults) -> dict[str, Any]:
-    """What the Energy tab shows of carbon and water, with the factors of the day of the run."""
-    own = pricings(results.run)[0]
+def context(results: RunResults, stage: StageResults, pricing: str) -> dict[str, Any]:
+    """What the Energy tab shows of carbon and water, with the factors of a pricing, else those of the run's day."""
+    own = chosen(results.run, pricing)
     wh = stage.value("wh_per_query")
     return {
         "factors": own.factors,
-        "factors_day": own.day,
+        "embodied": embodied(results, stage),
+        "priced": own,
+        "place_query": urlencode({"stage": stage.index, "pricing": own.pk or ""}),
         "footprint": None if wh is None else footprint(wh, own.factors),
     }
 
 
-def places(results: RunResults, stage: StageResults) -> tuple[Place | None, list[Place], int]:
+def places(results: RunResults, stage: StageResults, pricing: str) -> tuple[Place | None, list[Place], int]:
     """(the run's own place, others from the lowest to the highest, how many were left out between)."""
     wh = stage.value("wh_per_query")
     if wh is None:
         return None, [], 0
-    own = pricings(results.run)[0]
+    own = chosen(results.run, pricing)
     here = _place(own.factors.site or "this run's site", wh, own.factors)
     known = [_place(site.name, wh, site) for site in Site.objects.on(own.day) if site.name != own.factors.site]
     found = sorted((place for place in known if place is not None), key=lambda place: place.location_g)

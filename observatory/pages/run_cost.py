@@ -7,11 +7,10 @@ from typing import Any
 
 from observatory.catalog.models import AcceleratorPrice, Billing
 from observatory.pages.results import RunResults, StageResults
-from observatory.runs import money
-from observatory.runs.pricing import Factors, Priced, pricings
+from observatory.runs.pricing import Factors, Priced, chosen, moment, pricings
 from observatory.theory.accounts import api_prices, hourly
 from observatory.theory.accounts.api_cost import Rates, api_cost
-from observatory.theory.accounts.hourly import Basis, Denominator, Hour
+from observatory.theory.accounts.hourly import Basis, Denominator, Hour, Terms
 from observatory.theory.accounts.usage import Usage
 from runners.metrics import Mark, significant
 
@@ -20,6 +19,10 @@ BASES = {
     Basis.OWN: "Own",
     Basis.ELECTRICITY: "Electricity only",
     Basis.API: "API price",
+}
+TERMS = {
+    Terms.RESERVED: "Reserved: every hour is paid",
+    Terms.ON_DEMAND: "On demand: only hours that serve are paid",
 }
 DEFAULT_YEARS = 4.0
 _MOST_USD = 1e9
@@ -35,6 +38,7 @@ class Choice:
     years: float
     api: str
     pricing: str
+    terms: Terms = Terms.RESERVED
 
 
 def choice(query: Mapping[str, str]) -> Choice:
@@ -47,6 +51,7 @@ def choice(query: Mapping[str, str]) -> Choice:
         years=_number(query.get("years", ""), 0.1, 30) or DEFAULT_YEARS,
         api=query.get("api", "").strip()[:200],
         pricing=query.get("pricing", ""),
+        terms=Terms.ON_DEMAND if query.get("terms") == Terms.ON_DEMAND else Terms.RESERVED,
     )
 
 
@@ -85,8 +90,7 @@ class RunCost:
 
     @cached_property
     def priced(self) -> Priced:
-        """The pricing that is asked for, else the run's own."""
-        return next((item for item in self.pricings if str(item.pk) == self.choice.pricing), self.pricings[0])
+        return chosen(self.results.run, self.choice.pricing)
 
     @property
     def factors(self) -> Factors:
@@ -113,16 +117,22 @@ class RunCost:
 
     @cached_property
     def rates(self) -> tuple[Rates | None, str]:
-        """The API price of the day of the prices, or why there is none."""
-        run = self.results.run
-        if not self.choice.api and run.endpoint.billing == Billing.TOKENS:
-            return money.rates(run.endpoint, run.started_at or run.queued_at)
+        """What the endpoint charged, as it was kept, or the list price of a model when the run started; or why none."""
+        kept = self.factors.rates
+        if kept and not self.choice.api:
+            return Rates.from_json(kept), ""
         if not self.api:
             return None, "name a model of the price list, such as openai/gpt-4o"
         provider, slash, model = self.api.partition("/")
         known = provider in {name for name, _ in api_prices.token_models()}
-        found = api_prices.quote(model, provider) if slash and known else api_prices.quote(self.api)
+        asked = (model, provider) if slash and known else (self.api, "")
+        found = api_prices.quote(*asked, at=moment(self.results.run, self.priced.day if self.priced.pk else None))
         return found.rates, found.reason
+
+    @property
+    def on_demand(self) -> bool:
+        """Rented hours that do not serve are given back, so utilisation does not matter."""
+        return self.choice.terms is Terms.ON_DEMAND
 
     def row(self, stage: StageResults, basis: Basis | None = None, utilisation: float | None = None) -> Row:
         """The stage on a basis and at a utilisation, by default the chosen ones."""
@@ -132,7 +142,7 @@ class RunCost:
         hour = self._hour(stage, basis)
         if isinstance(hour, str):
             return Row(stage, None, None, None, None, Mark.MEASURED, "", hour)
-        if basis is not Basis.ELECTRICITY:
+        if basis is Basis.OWN or (basis is Basis.RENT and not self.on_demand):
             hour = hour.shared(utilisation or self.choice.utilisation, "of the hours serve")
         output, total, queries = (
             stage.value(key) for key in ("output_tokens_per_s", "total_tokens_per_s", "request_per_s")
@@ -152,7 +162,7 @@ class RunCost:
         factors = self.factors
         if basis is Basis.RENT:
             unknown = "the deployment had no price"
-            return unknown if factors.usd_per_hour is None else _rent(factors)
+            return unknown if factors.usd_per_hour is None else _rent(factors.usd_per_hour, self.choice.terms)
         power_w = stage.value("power_w")
         if power_w is None:
             return "energy was not measured"
@@ -199,13 +209,15 @@ class RunCost:
         api = self._api_row(stage)
         if isinstance(hour, str) or not api.usd_per_hour:
             return None, hour if isinstance(hour, str) else api.reason
+        if self.on_demand:
+            cheaper = "rent" if hour.usd < api.usd_per_hour else "the API"
+            return None, f"{cheaper} is cheaper at any utilisation: on demand, idle hours are not paid"
         return hourly.break_even_utilisation(hour.usd, api.usd_per_hour), ""
 
 
-def _rent(factors: Factors) -> Hour:
-    assert factors.usd_per_hour is not None  # noqa: S101
-    words = f"{factors.usd_per_hour:g} $/h for the deployment"
-    return Hour(factors.usd_per_hour, Basis.RENT, words)
+def _rent(usd_per_hour: float, terms: Terms) -> Hour:
+    paid = "only hours that serve are paid" if terms is Terms.ON_DEMAND else "every hour is paid"
+    return Hour(usd_per_hour, Basis.RENT, f"{usd_per_hour:g} $/h for the deployment, {terms}: {paid}")
 
 
 def context(results: RunResults, stage: StageResults, query: Mapping[str, str]) -> dict[str, Any]:
@@ -217,7 +229,9 @@ def context(results: RunResults, stage: StageResults, query: Mapping[str, str]) 
     return {
         "cost": cost,
         "bases": [(basis.value, label, basis is cost.choice.basis) for basis, label in BASES.items()],
+        "terms": [(terms.value, label, terms is cost.choice.terms) for terms, label in TERMS.items()],
         "percent": round(100 * cost.choice.utilisation),
+        "by_utilisation": cost.choice.basis is Basis.OWN or (cost.choice.basis is Basis.RENT and not cost.on_demand),
         "slider_place": round(1000 * (100 * cost.choice.utilisation - 1) / 99),
         "cost_rows": rows,
         "shown": shown,

@@ -8,7 +8,7 @@ from typing import Any
 from observatory.pages import result_tables, run_carbon
 from observatory.pages.charts import Chart
 from observatory.pages.power_strip import Span, power_strip
-from observatory.pages.results import RunResults, StageResults
+from observatory.pages.results import RunResults, StageResults, interval_text
 from runners.power.windows import Duty, duty_cycle
 
 _MOST_PER_HOUR = 1e9
@@ -44,9 +44,39 @@ def context(results: RunResults, stage: StageResults, query: Mapping[str, str]) 
         "most_traffic": most,
         "slider_place": _place(traffic, most),
         "sampled_by": [_with_bound(part) for part in power.get("sampled_by") or []],
+        "fit": fit(results),
         "client_energy": _of_stage(results, stage).get("client_energy"),
-        **run_carbon.context(results, stage),
+        **run_carbon.context(results, stage, query.get("pricing", "")),
     }
+
+
+#: Terms of the fit in the words of people, with the unit of each.
+_TERMS = {
+    "prefill": ("A prompt token, not cached", "J/tok"),
+    "decode": ("An output token", "J/tok"),
+    "kv_reads": ("A million tokens of context read", "J"),
+    "prefill+decode": ("A token, prompt or output", "J/tok"),
+}
+
+
+@dataclass(frozen=True)
+class TermRow:
+    name: str
+    joules: float
+    unit: str
+    interval: str
+
+
+def fit(results: RunResults) -> Mapping[str, Any] | None:
+    """How the run's energy divides among its tokens; None for a run that cannot tell."""
+    told = results.summary.get("attribution")
+    if not told:
+        return None
+    rows = []
+    for term in told["terms"]:
+        name, unit = _TERMS[term["of"]]
+        rows.append(TermRow(name, term["joules"], unit, interval_text((term["low"], term["high"]), unit)))
+    return {**told, "terms": rows, "idle_mark": "measured" if told["idle_measured"] else "modelled"}
 
 
 def _place(traffic: float | None, most: int | None) -> int:

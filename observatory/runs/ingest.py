@@ -14,7 +14,7 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from observatory.runs import merging, money, plain, spool, states
+from observatory.runs import disk, merging, money, plain, spool, states
 from observatory.runs.models import Measurement, Run, Stage
 from runners.load.judgement import reason
 from runners.load.records import read_spool, write_parquet
@@ -69,11 +69,13 @@ def collect(run: Run, directory: Path, secret: str = "") -> Results:
         )
     except Exception as error:  # each kind of storage has errors of its own
         logger.exception("run %s: the raw rows could not be stored", run.pk)
-        return Results(summary, settled_usd=settled, fault=f"The raw rows could not be stored: {_why(error)}.")
+        return Results(summary, settled_usd=settled, fault=_not_stored(error))
 
 
-def _why(error: Exception) -> str:
-    return (isinstance(error, OSError) and error.strerror) or type(error).__name__
+def _not_stored(error: Exception) -> str:
+    why = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+    fix = f" {disk.what_to_do(error)} Start a new run if its rows are needed." if disk.full(error) else ""
+    return f"The raw rows could not be stored: {why}.{fix}"
 
 
 def raw_table(directory: Path, name: str) -> pa.Table | None:

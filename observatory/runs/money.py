@@ -19,7 +19,7 @@ from observatory.runs.models import Run
 from observatory.theory.accounts import api_prices
 from observatory.theory.accounts.api_cost import Rate, Rates, api_cost
 from observatory.theory.accounts.money import Usd
-from observatory.theory.accounts.usage import Usage
+from observatory.theory.accounts.usage import Convention, Usage, convention_of, usage_of
 from runners.budget import (
     CHECK_INPUT_TOKENS,
     CHECK_OUTPUT_TOKENS,
@@ -52,6 +52,14 @@ def rates(endpoint: Endpoint, at: datetime | None = None) -> tuple[Rates | None,
     provider = endpoint.price_provider or api_prices.provider_at(endpoint.url)
     found = api_prices.dearest(model, provider) if at is None else api_prices.quote(model, provider, at=at)
     return found.rates, found.reason
+
+
+def frozen(endpoint: Endpoint, at: datetime | None = None) -> dict[str, Any] | None:
+    """The rates of a moment in a form to keep, whatever becomes of the endpoint or the list; those that a run queued
+    now keeps where none is given. None: no price by token.
+    """
+    known = rates(endpoint, at)[0] if endpoint.billing == Billing.TOKENS else None
+    return None if known is None else known.to_json()
 
 
 def budget(endpoint: Endpoint, extent: Callable[[], Extent]) -> Budget:
@@ -143,30 +151,42 @@ def spent_this_month() -> Decimal:
 
 
 def settled(run: Run, requests: pa.Table | None) -> Decimal | None:
-    """What the rows of an ended run say that it cost, never more than was reserved. None: its reserve stands.
+    """What the rows of an ended run say that it cost, be it more than was reserved. None: its reserve stands.
 
     A request that was sent but whose usage is unknown counts at its worst, as does the check before the run.
     """
-    known = _settling_rates(run)
-    if run.reserved_usd is None or requests is None or known is None:
+    kept = run.setup["endpoint"]["rates"] if run.reserved_usd is not None else None
+    if requests is None or kept is None:
         return None
-    input_tokens, output_tokens = _longest(run)
+    known = Rates.from_json(kept)
+    longest, apart = _longest(run), _reasoning_apart(run)
     sent = [row for row in requests.select(list(_COLUMNS)).to_pylist() if row["sent_ns"] is not None]
-    usages = [_usage(row, input_tokens, output_tokens) for row in sent]
+    usages = [_usage(row, longest, apart) for row in sent]
     usages += [Usage(CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS)] * CHECK_REQUESTS
     costs = [api_cost(usage, known).usd for usage in usages]
     if None in costs:
         return None
-    return min(run.reserved_usd, Usd.total(cost for cost in costs if cost is not None).amount)
+    return Usd.total(cost for cost in costs if cost is not None).amount
 
 
-_COLUMNS = ("sent_ns", "input_tokens", "cached_tokens", "output_tokens")
+def notice(run: Run) -> str:
+    """What must be said of the money of an ended run; empty when it stayed within its reserve."""
+    if run.settled_usd is None or run.reserved_usd is None or run.settled_usd <= run.reserved_usd:
+        return ""
+    return (
+        f"It cost {Usd(run.settled_usd).text}, more than the {Usd(run.reserved_usd).text} that were set aside: the "
+        "provider charged more tokens than were asked for. The month is charged in full."
+    )
 
 
-def _settling_rates(run: Run) -> Rates | None:
-    if run.reserved_usd is None:
-        return None
-    return rates(run.endpoint, run.started_at or datetime.now(UTC))[0]
+_COLUMNS = ("sent_ns", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+
+
+def _reasoning_apart(run: Run) -> bool:
+    """Whether the provider that answered reports reasoning beside its output tokens."""
+    endpoint = run.setup["endpoint"]
+    provider = api_prices.provider_at(endpoint["url"]) or endpoint["price_provider"]
+    return not convention_of(provider).reasoning_inside_output
 
 
 def _longest(run: Run) -> tuple[int, int]:
@@ -180,8 +200,20 @@ def _longest(run: Run) -> tuple[int, int]:
     return longest_input(most_tokens(workload.input_tokens) or 0), answers
 
 
-def _usage(row: dict[str, Any], input_tokens: int, output_tokens: int) -> Usage:
-    given = input_tokens if row["input_tokens"] is None else row["input_tokens"]
-    made = output_tokens if row["output_tokens"] is None else row["output_tokens"]
-    cached = min(row["cached_tokens"] or 0, given)
-    return Usage(given - cached, made, cache_read=cached)
+def _usage(row: dict[str, Any], longest: tuple[int, int], apart: bool) -> Usage:
+    """A row's tokens by class. Every dialect's rows hold cached tokens inside the input.
+
+    More reasoning than output can only have been reported apart, whoever the provider is.
+    """
+    given = longest[0] if row["input_tokens"] is None else row["input_tokens"]
+    made, thought = row["output_tokens"], row["reasoning_tokens"] or 0
+    if made is None:
+        made, thought = longest[1], 0
+    apart = apart or thought > made
+    return usage_of(
+        Convention.XAI if apart else Convention.OPENAI,
+        input=given,
+        output=made,
+        cache_read=min(row["cached_tokens"] or 0, given),
+        reasoning=thought,
+    )

@@ -1,20 +1,26 @@
 """The prices and factors that a stored run is counted with: those of its own day, or on purpose those of another."""
 
 from dataclasses import asdict, dataclass, fields
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 from django.contrib.auth.models import User
 
-from observatory.catalog.models import FACTORS
+from observatory.catalog.models import FACTORS, today
+from observatory.runs import money
 from observatory.runs.models import Pricing, Run
 
 
 @dataclass(frozen=True)
 class Factors:
-    """None is unknown. ``usd_per_hour`` is the rent of the whole deployment; the grid is location and market based."""
+    """None is unknown. ``usd_per_hour`` is the rent of the whole deployment; the grid is location and market based.
+
+    ``usd_per_hour_as_of``: the day that the rent is of, for a deployment keeps only one.
+    ``rates``: what the endpoint charges by the token, as ``Rates.to_json``.
+    """
 
     usd_per_hour: float | None = None
+    usd_per_hour_as_of: str = ""
     price_source: str = ""
     pue: float | None = None
     wue_l_per_kwh: float | None = None
@@ -25,6 +31,7 @@ class Factors:
     site: str = ""
     source: str = ""
     effective_from: str = ""
+    rates: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,18 @@ def pricings(run: Run) -> list[Priced]:
     return [own, *(Priced(item.pk, item.day, _from_json(item.factors)) for item in run.pricings.all())]
 
 
+def chosen(run: Run, pk: str) -> Priced:
+    """The pricing that is asked for, else the run's own."""
+    found = pricings(run)
+    return next((item for item in found if str(item.pk) == pk), found[0])
+
+
+def moment(run: Run, day: date | None = None) -> datetime:
+    """When the run started, else was queued, in UTC; of another day, the same time."""
+    at = (run.started_at or run.queued_at).astimezone(UTC)
+    return at if day is None else datetime.combine(day, at.timetz())
+
+
 def price_again(run: Run, day: date, user: User | None = None) -> Pricing:
     """Puts the deployment's price as it is now and its site's factors of a day beside what the run was queued with."""
     deployment = run.deployment
@@ -49,10 +68,12 @@ def price_again(run: Run, day: date, user: User | None = None) -> Pricing:
     known = site.factors_on(day) if site else None
     factors = Factors(
         usd_per_hour=None if deployment.usd_per_hour is None else float(deployment.usd_per_hour),
+        usd_per_hour_as_of=today().isoformat(),
         price_source=deployment.price_source,
         site=str(site or ""),
         source=known.source if known else "",
         effective_from=known.effective_from.isoformat() if known and known.effective_from else "",
+        rates=money.frozen(run.endpoint, moment(run, day)),
         **{name: getattr(known, name, None) for name in FACTORS},
     )
     return Pricing.objects.create(run=run, day=day, factors=asdict(factors), made_by=user)
@@ -64,10 +85,12 @@ def _of_setup(run: Run) -> Factors:
     known = {name: site.get(name) for name in FACTORS}
     return Factors(
         usd_per_hour=account.get("usd_per_hour"),
+        usd_per_hour_as_of=run.queued_at.date().isoformat(),
         price_source=account.get("price_source") or "",
         site=site.get("name") or "",
         source=site.get("source") or account.get("pue_source") or "",
         effective_from=site.get("effective_from") or "",
+        rates=(run.setup.get("endpoint") or {}).get("rates"),
         **{**known, "pue": account.get("pue")},
     )
 

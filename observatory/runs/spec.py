@@ -39,7 +39,11 @@ def build(benchmark: Benchmark) -> RunSpec:
                 "tpot_ms": benchmark.slo_tpot_ms,
                 "e2e_ms": benchmark.slo_e2e_ms,
             },
-            "power": {"source": benchmark.power_source, "hosts": _power_hosts(benchmark)},
+            "power": {
+                "source": benchmark.power_source,
+                "hosts": _power_hosts(benchmark),
+                "shared": deployment.gpu_shared,
+            },
             "account": _account(deployment),
             "server": {"url": endpoint.metrics_url},
             "shard": {"count": benchmark.load_hosts},
@@ -67,6 +71,8 @@ def _account(deployment: Deployment) -> dict[str, Any]:
         "price_source": "" if price is None else deployment.price_source,
         "pue": factors.pue if factors else None,
         "pue_source": (factors.source or str(site)) if factors and factors.pue is not None else "",
+        "pue_low": factors.pue_low if factors else None,
+        "pue_high": factors.pue_high if factors else None,
         "queries_per_hour": deployment.queries_per_hour,
     }
 
@@ -101,6 +107,7 @@ def deployment_setup(deployment: Deployment) -> dict[str, Any]:
             "billing": endpoint.billing,
             "price_provider": endpoint.price_provider,
             "price_model": endpoint.price_model,
+            "rates": money.frozen(endpoint),
         },
         "engine": deployment.engine,
         "engine_version": deployment.engine_version,
@@ -111,6 +118,7 @@ def deployment_setup(deployment: Deployment) -> dict[str, Any]:
         "accelerator": {"slug": accelerator.slug, "name": accelerator.name} if accelerator else None,
         "accelerator_count": deployment.accelerator_count if accelerator else 0,
         "accelerator_group": deployment.accelerator_group,
+        "gpu_shared": deployment.gpu_shared,
         "hardware": deployment.hardware,
         "usd_per_hour": None if deployment.usd_per_hour is None else float(deployment.usd_per_hour),
         "price_source": deployment.price_source,

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from runners.load.rows import MISSING, Bools, Ints, StageRows, Window
 from runners.load.statistics import Floats, rate
 from runners.metrics import Mark
-from runners.power.attribution import Fit, Work, attribute, attributed_median, fit
+from runners.power.attribution import Fit, Term, Work, attribute, attributed_median, fit
 
 #: A slice is at least so long, that the meter has an exact figure for it.
 SLICE_S = 2.5
@@ -144,3 +144,23 @@ def described(found: Fit) -> dict[str, Any]:
         "slices": found.slices,
         "note": found.note,
     }
+
+
+def requests_j(table: pa.Table, stage: dict[str, Any], attribution: dict[str, Any]) -> list[float | None]:
+    """Joules of each row of a stage of a summary, by the summary's own fit; None where a request is not whole in the
+    window, or the stage has no energy. Modelled: only the total is measured.
+    """
+    it_j = (stage["energy"] or {}).get("it_j")
+    if stage["window"] is None or it_j is None:
+        return [None] * table.num_rows
+    rows, window = StageRows(table), _window(stage)
+    joules = request_energy(rows, window, _fit_of(attribution), it_j)
+    whole = (rows.sent_ns >= window.start_ns) & (rows.end_ns <= window.end_ns)
+    return [float(value) if held else None for value, held in zip(joules, whole, strict=True)]
+
+
+def _fit_of(told: dict[str, Any]) -> Fit:
+    """What ``described`` was made of, without the fits behind its intervals."""
+    terms = tuple(Term(tuple(t["of"].split("+")), t["joules"], t["low"], t["high"]) for t in told["terms"])
+    known = {name: told[name] for name in ("idle_w", "idle_measured", "r_squared", "slices", "note")}
+    return Fit(**known, terms=terms, resamples=np.zeros((0, len(terms) + 1)))

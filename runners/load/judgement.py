@@ -31,6 +31,10 @@ _TTFT_ERROR_SHARE = 0.1
 _EVENT_ERROR_SHARE = 0.25
 _HELD_SHARE = 0.95
 _CUT_SHARE = 0.1
+_BEYOND_CALIBRATION = 1.1
+_STOP_HELP = {str(outcome): words for outcome, words in HELP.items()} | {
+    "run_timeout": "The run's time limit was over: ask for less load, or give it more time."
+}
 
 
 @dataclass(frozen=True)
@@ -189,9 +193,11 @@ def _failure_reasons(rows: StageRows, counts: dict[str, int], client: Client | N
     by_class = ", ".join(f"{name} {entry['count']}" for name, entry in failures(rows).items() if name not in unended)
     reasons = []
     if client and client.stop_reason and client.stop_reason not in ("interrupted", "cancelled"):
-        words = HELP.get(Outcome(client.stop_reason), "") if client.stop_reason in set(Outcome) else ""
-        code = client.stop_reason if client.stop_reason == Outcome.CLIENT_SATURATED else "stopped"
-        reasons.append(reason(code, f"the stage was stopped: {client.stop_reason}. {words}".strip()))
+        words = _STOP_HELP.get(client.stop_reason, "")
+        saturated = client.stop_reason == Outcome.CLIENT_SATURATED
+        said = f"the stage was stopped: {client.stop_reason}. {words}".strip()
+        code, held = (client.stop_reason, _could_hold(client.calibration)) if saturated else ("stopped", "")
+        reasons.append(reason(code, said + held))
     if not planned:
         reasons.append(
             reason(
@@ -217,23 +223,37 @@ def _client_reasons(
     reasons: list[dict[str, str]] = []
     if client is None:
         return reasons
+    held = _could_hold(client.calibration)
     if client.capped:
-        reasons.append(reason("client_capped", "max_in_flight was reached: requests waited at the client"))
-    long_enough = window is not None and window.seconds >= _BUSY_MIN_S
-    if long_enough and client.busy_share is not None and client.busy_share > _BUSY_LIMIT:
-        reasons.append(reason("client_busy", f"the load generator was busy {client.busy_share:.0%} of the time"))
-    if long_enough and client.waited_share is not None and client.waited_share > _WAITED_LIMIT:
+        reasons.append(reason("client_capped", f"max_in_flight was reached: requests waited at the client{held}"))
+    if window is not None and window.seconds >= _BUSY_MIN_S:
+        reasons += _core_reasons(client, held)
+    reasons += _calibration_reasons(metrics, client.calibration) + _beyond_reasons(rows, window, client.calibration)
+    late, ttft = usual(_own_lag_ms(rows)), metrics.get("ttft_ms")
+    if late and ttft and late.ms > max(_LAG_FLOOR_MS, _LAG_SHARE_OF_TTFT * ttft["mean"]):
+        words = f"{late.share} of the requests were sent {late.ms:.1f} ms or more later than due{held}"
+        reasons.append(reason("client_lag", words))
+    return reasons
+
+
+def _could_hold(calibration: Calibration | None) -> str:
+    """The end of a sentence on the client's limit: what it could have held, where that was measured."""
+    if calibration is None:
+        return ""
+    return f"; by the calibration it can hold about {calibration.sustainable_events_per_s:.0f} events/s"
+
+
+def _core_reasons(client: Client, held: str) -> list[dict[str, str]]:
+    """The core of the load generator had too much to do, or did not get its turn."""
+    reasons = []
+    if client.busy_share is not None and client.busy_share > _BUSY_LIMIT:
+        reasons.append(reason("client_busy", f"the load generator was busy {client.busy_share:.0%} of the time{held}"))
+    if client.waited_share is not None and client.waited_share > _WAITED_LIMIT:
         words = (
             f"other programs of this host kept the load generator waiting for {client.waited_share:.0%} of the time: "
             "single stamps may be late by that. Free the host, or give the runner CAP_SYS_NICE so that it goes first"
         )
-        reasons.append(reason("client_waited", words))
-    reasons += _calibration_reasons(metrics, client.calibration)
-    late, ttft = usual(_own_lag_ms(rows)), metrics.get("ttft_ms")
-    if late and ttft and late.ms > max(_LAG_FLOOR_MS, _LAG_SHARE_OF_TTFT * ttft["mean"]):
-        reasons.append(
-            reason("client_lag", f"{late.share} of the requests were sent {late.ms:.1f} ms or more later than due")
-        )
+        reasons.append(reason("client_waited", words + held))
     return reasons
 
 
@@ -251,10 +271,25 @@ def _calibration_reasons(metrics: dict[str, Any], calibration: Calibration | Non
             words = (
                 f"in the calibration before the run {found.share} of the stamps were {found.ms:.1f} ms late or more, "
                 f"beside a {BY_KEY[key].label} of {measured['mean']:.1f} ms: the load machine was busy with something "
-                f"else. Free it or repeat; it can hold about {calibration.sustainable_events_per_s:.0f} events/s"
+                "else. Free it or repeat"
             )
-            reasons.append(reason("client_error", words))
+            reasons.append(reason("client_error", words + _could_hold(calibration)))
     return reasons
+
+
+def _beyond_reasons(rows: StageRows, window: Window | None, calibration: Calibration | None) -> list[dict[str, str]]:
+    """The calibration has gaps of its own, so that a fast endpoint brings more events than it at the same level."""
+    if calibration is None or window is None or window.seconds <= 0:
+        return []
+    events_per_s = rows.token_events_in(window) / window.seconds
+    if events_per_s <= _BEYOND_CALIBRATION * calibration.events_per_s:
+        return []
+    words = (
+        f"{events_per_s:.0f} token events came in a second, and {calibration.events_per_s:.0f} in the calibration at "
+        "this level: the client's own error at so many is not known. python -m runners calibrate measures it at a "
+        "higher concurrency"
+    )
+    return [reason("calibration_below", words)]
 
 
 def _own_lag_ms(rows: StageRows) -> dict[str, Any] | None:

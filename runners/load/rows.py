@@ -176,6 +176,11 @@ class StageRows:
         whole = self.ok & (self.ints("events") == 0) & window.holds(self.ints("last_token_ns"))
         return float(tokens[inside].sum() + np.maximum(self.ints("output_tokens")[whole], 0).sum())
 
+    def token_events_in(self, window: Window) -> int:
+        """Of ok requests."""
+        rows, stamps, _ = self.token_events
+        return int((window.holds(stamps) & self.ok[rows]).sum())
+
     def input_tokens_in(self, window: Window) -> float:
         """Prompt tokens of ok requests, by the share of their time to the first token inside the window."""
         first = self.ints("first_token_ns")

@@ -183,7 +183,7 @@ class SloSearch(_Search):
         elif self._too_few:
             words.append(f"not confirmed: that takes {self._search.least_requests} requests a stage or more")
         else:
-            words.append("not confirmed: the stages were used up first")
+            words.append("not confirmed: the stages, or the time, were used up first")
         if found["high"] is not None:
             words.append(f"{long_name(self._kind, found['high'])} fails")
         if found["limited_by"] == "client":

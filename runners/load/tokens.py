@@ -1,6 +1,7 @@
 """Counting tokens as the model does: a tokenizer.json, or the endpoint's own /tokenize."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 CountTokens = Callable[[str], int]
@@ -8,6 +9,7 @@ CountTokens = Callable[[str], int]
 #: Posts JSON to a path from the server's root; None for anything but a JSON answer of success.
 Post = Callable[[str, dict[str, Any]], Any]
 
+_GGUF = b"GGUF"
 _MAX_CALLS = 64
 _ENOUGH_WORDS = 40
 
@@ -16,6 +18,11 @@ def tokenizer_counter(path: str) -> CountTokens:
     """Counts tokens with a tokenizer.json. Raises ValueError with what to do when it cannot be read."""
     from tokenizers import Tokenizer
 
+    if _is_gguf(path):
+        raise ValueError(
+            f"the tokenizer {path} is a GGUF model, which is not read: leave it out where the server has /tokenize "
+            "(llama.cpp, vLLM, SGLang), which is then asked, or give the path of the model's tokenizer.json"
+        )
     try:
         tokenizer = Tokenizer.from_file(path)
     except Exception as error:
@@ -26,6 +33,14 @@ def tokenizer_counter(path: str) -> CountTokens:
         return len(tokenizer.encode(whole, add_special_tokens=False).ids)
 
     return count
+
+
+def _is_gguf(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(_GGUF)) == _GGUF
+    except (OSError, ValueError):
+        return False
 
 
 def endpoint_counter(post: Post, model: str) -> CountTokens | None:

@@ -70,6 +70,8 @@ def window_ledger(
     pue: float | None = None,
     pue_source: str = "",
     idle_w: float | None = None,
+    idle_bounds_w: tuple[float, float] | None = None,
+    pue_bounds: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
     """The ledger of docs/result-files.md for the window (CLOCK_MONOTONIC ns), ready for JSON.
 
@@ -83,11 +85,12 @@ def window_ledger(
     it_j = _total(counted)
     mark = weakest(layer["mark"] for layer in counted)
     full_j = it_j * pue if it_j is not None and pue is not None else None
+    overhead = _overhead(counted, pue, pue_bounds, pue_source) if it_j is not None and pue is not None else []
     accelerators = [layer for layer in layers if layer["layer"] == Layer.ACCELERATOR]
     return {
         "window_s": window_s,
         "short": window_s < SHORT_S,
-        "layers": [*layers, *_idle(idle_w, window_s, mark), *_overhead(counted, it_j, pue, pue_source)],
+        "layers": [*layers, *_idle(idle_w, idle_bounds_w, window_s, mark), *overhead],
         "narrow_j": _total(accelerators),
         "it_j": it_j,
         "full_j": full_j,
@@ -105,13 +108,28 @@ def window_ledger(
 
 def mean_power_w(samples: pa.Table, start_ns: int, end_ns: int, *, description: dict[str, Any]) -> float | None:
     """Mean power of all that counts (W), each joule once; None when any of it has no number for the window."""
-    energies = device_energies(samples, start_ns, end_ns, description)
-    total = 0.0
-    for energy in (energy for group, held in _groups(energies) if not held for energy in group):
-        if energy.energy_j is None:
-            return None
-        total += energy.energy_j
-    return total / ((end_ns - start_ns) / 1e9) if energies else None
+    counted = _counted(device_energies(samples, start_ns, end_ns, description))
+    if counted is None:
+        return None
+    return sum(energy.energy_j or 0.0 for energy in counted) / ((end_ns - start_ns) / 1e9)
+
+
+def power_bounds_w(
+    samples: pa.Table, start_ns: int, end_ns: int, *, description: dict[str, Any]
+) -> tuple[float, float] | None:
+    """Between these (W) the mean power of all that counts lies; None when any of it has no number for the window."""
+    counted = _counted(device_energies(samples, start_ns, end_ns, description))
+    if counted is None:
+        return None
+    seconds = (end_ns - start_ns) / 1e9
+    lows, highs = zip(*(energy.bounds_j for energy in counted), strict=True)
+    return sum(lows) / seconds, sum(highs) / seconds
+
+
+def _counted(energies: tuple[DeviceEnergy, ...]) -> list[DeviceEnergy] | None:
+    """Those that are in no other one's figure; None without devices, or when one of them has no number."""
+    counted = [energy for group, held in _groups(energies) if not held for energy in group]
+    return None if not counted or any(energy.energy_j is None for energy in counted) else counted
 
 
 def device_energies(
@@ -245,7 +263,7 @@ def _not_added(held: str, layer: Layer) -> list[str]:
 def _remark(energy: DeviceEnergy) -> str:
     if energy.reason:
         return REASONS.get(energy.reason, energy.reason)
-    shared = "The board is shared with other MIG instances: all of it is counted. " if energy.device.shared else ""
+    shared = "The board serves others too: all of it is counted. " if energy.device.shared else ""
     return shared + energy.device.gain_source
 
 
@@ -254,19 +272,21 @@ def _total(layers: list[dict[str, Any]]) -> float | None:
     return sum(values) if values and None not in values else None
 
 
-def _idle(idle_w: float | None, window_s: float, mark: Mark | None) -> list[dict[str, Any]]:
+def _idle(
+    idle_w: float | None, bounds_w: tuple[float, float] | None, window_s: float, mark: Mark | None
+) -> list[dict[str, Any]]:
     """For information: this share lies inside the layers above it and is not added to any total."""
     if idle_w is None:
         return []
-    energy_j = idle_w * window_s
+    low_j, high_j = (bound * window_s for bound in bounds_w) if bounds_w else (None, None)
     return [
         {
             "layer": "idle",
             "within": "",
             "label": "Idle share",
-            "energy_j": energy_j,
-            "low_j": None,
-            "high_j": None,
+            "energy_j": idle_w * window_s,
+            "low_j": low_j,
+            "high_j": high_j,
             "mark": mark,
             "method": "factor",
             "source": "idle power before the first stage × window",
@@ -277,20 +297,18 @@ def _idle(idle_w: float | None, window_s: float, mark: Mark | None) -> list[dict
 
 
 def _overhead(
-    layers: list[dict[str, Any]], it_j: float | None, pue: float | None, pue_source: str
+    layers: list[dict[str, Any]], pue: float, bounds: tuple[float, float] | None, pue_source: str
 ) -> list[dict[str, Any]]:
-    """Cooling and power conversion of the building: IT energy × (PUE - 1)."""
-    if it_j is None or pue is None:
-        return []
-    share = pue - 1
+    """Cooling and power conversion of the building: IT energy × (PUE - 1), between the bounds of both where known."""
+    lowest, highest = bounds or (pue, pue)
     return [
         {
             "layer": "overhead",
             "within": "",
             "label": f"Facility overhead (PUE {pue:g})",
-            "energy_j": it_j * share,
-            "low_j": sum(layer["low_j"] for layer in layers) * share,
-            "high_j": sum(layer["high_j"] for layer in layers) * share,
+            "energy_j": sum(layer["energy_j"] for layer in layers) * (pue - 1),
+            "low_j": sum(layer["low_j"] for layer in layers) * (lowest - 1),
+            "high_j": sum(layer["high_j"] for layer in layers) * (highest - 1),
             "mark": Mark.ASSUMED,
             "method": "factor",
             "source": pue_source or "PUE as given, without a source",

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from runners.metrics import Mark
 from runners.power.devices import Device
-from runners.power.energy import mean_power_w
+from runners.power.energy import mean_power_w, power_bounds_w
 from runners.power.instruments import counter_rise
 from runners.power.sampler import Sampler
 from runners.spec import Power
@@ -124,9 +124,18 @@ def with_idle(samples: pa.Table, power: dict[str, Any]) -> dict[str, Any]:
         "idle_w": before_w,
         "idle_mark": power["mark"] if before_w is not None else None,
         "idle_after_w": after_w,
+        "idle_bounds_w": _bounds_w(samples, windows, power, after_w) if before_w is not None else None,
         "observer_w": observer_w,
         "notes": [*said, *_drift_note(before_w, after_w), *_observer_note(observer_w, before_w)],
     }
+
+
+def _bounds_w(
+    samples: pa.Table, windows: dict[str, Window], power: dict[str, Any], after_w: float | None
+) -> tuple[float, float] | None:
+    """Between these the idle power of the run lies: what the instruments allow before it, and what was read after."""
+    bounds = power_bounds_w(samples, *windows["before"], description=power)
+    return bounds and (min(bounds[0], after_w or bounds[0]), max(bounds[1], after_w or bounds[1]))
 
 
 class Cooling:

@@ -6,7 +6,7 @@ from typing import Any
 
 from runners.address import Pinned
 from runners.metrics import Mark
-from runners.power.devices import weakest
+from runners.power.devices import Layer, weakest
 from runners.power.sources import SOURCES
 from runners.spec import Power
 
@@ -42,19 +42,34 @@ def placed(description: dict[str, Any], power: Power, *, here: bool, url: str) -
     server is not ``here``: they are in no ledger. What someone has said the place of (``Power.meters``) stays.
     """
     if not power.hosts and (here or power.source == "none"):
-        return description
+        return as_stated(description, power)
     devices = description["devices"]
     elsewhere = [device for device in devices if device["source"] not in SOURCES]
     client = [device for device in devices if device["source"] in SOURCES]
     notes = [note for note in description["notes"] if note["code"] != "sampled_host"]
     fault = None if power.meters and not power.hosts else _why(power, url)
-    return {
+    account = {
         **description,
         **summed(elsewhere),
         "client": {"host": socket.gethostname(), "devices": client, "notes": notes, **_source(client)},
         "fault": fault,
         "notes": [fault] if fault else notes,
     }
+    return as_stated(account, power)
+
+
+def as_stated(account: dict[str, Any], power: Power) -> dict[str, Any]:
+    """The account with its accelerators marked as serving others too, with a note, where someone said so."""
+    accelerators = [device for device in account["devices"] if device["layer"] == Layer.ACCELERATOR]
+    if not power.shared or not accelerators:
+        return account
+    devices = [device | {"shared": True} if device in accelerators else device for device in account["devices"]]
+    notes = [note for note in account["notes"] if note["code"] not in ("several_processes", "gpu_shared")]
+    text = (
+        "Others are served on the GPUs of this run, as was stated: what they took is in its energy, which is compared "
+        "with that of shared GPUs only."
+    )
+    return account | {"devices": devices, "notes": [{"code": "gpu_shared", "text": text}, *notes]}
 
 
 def summed(devices: list[dict[str, Any]]) -> dict[str, Any]:

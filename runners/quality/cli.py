@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 
-from runners.bench_cli import add_files, add_target, add_timeouts, add_wire, enter_files, target_of, timeouts_of
+from runners.bench_cli import add_files, add_timeouts, enter_files, timeouts_of
 from runners.exits import Exit
 from runners.lifeline import die_with
 from runners.progress import BarProgress, JsonProgress
@@ -17,6 +17,7 @@ from runners.quality.spec import QualitySpec
 from runners.quality.tasks import BUILT_IN, read
 from runners.results import write_failure
 from runners.spec import Dialect, SpecError, Target
+from runners.target_options import add_target, add_wire, target_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

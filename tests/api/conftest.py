@@ -38,8 +38,8 @@ class Caller:
     def post(self, path: str, body: Any = None) -> Any:
         return self.call("POST", path, body)
 
-    def upload(self, path: str, data: bytes, *, name: str = "file", **fields: str) -> Any:
-        sent = {name: SimpleUploadedFile("prompts.jsonl", data), **fields}
+    def upload(self, path: str, data: bytes, *, part: str = "file", **fields: str) -> Any:
+        sent = {part: SimpleUploadedFile("prompts.jsonl", data), **fields}
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         return Client(raise_request_exception=False).post(f"{self.base}{path}", sent, headers=headers)
 

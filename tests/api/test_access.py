@@ -87,6 +87,7 @@ def bodies(ids: dict[str, int]) -> dict[tuple[str, str], dict[str, Any]]:
             "lines": '{"id": "a", "kind": "exact", "prompt": "Say one.", "answers": ["one"]}',
         },
         ("POST", "quality/{key}/compare"): {"reference_id": ids["other quality"]},
+        ("POST", "runs/{key}/pricings"): {"day": "2026-11-29"},
         ("POST", "runs/{key}/power/prometheus"): {"url": "http://127.0.0.1:9", "query": "up"},
         ("POST", "studies/ready"): {"template": "two-phases", "name": "new"},
     }
@@ -100,7 +101,7 @@ def ask(caller: Caller, method: str, path: str, ids: dict[str, int]) -> Any:
     if (method, noun) == ("POST", "workload-files"):
         return caller.upload(address, b'"Say one."', kind="prompts")
     if path.endswith("/power/log"):
-        return caller.upload(address, b"timestamp, power.draw [W]\n", name="log")
+        return caller.upload(address, b"timestamp, power.draw [W]\n", part="log")
     known = bodies(ids)
     body = None if path.endswith("/trials") else known.get((method, path.strip("/")), known.get((method, noun)))
     return caller.call(method, f"/{address.lstrip('/')}", body)

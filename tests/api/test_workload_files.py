@@ -1,4 +1,5 @@
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from observatory.benchmarks.models import Benchmark, WorkloadFile
 from tests.api.conftest import Caller
 from tests.factories import benchmark
+from tests.services.small_disk import small_disk
 
 PROMPTS = b'"Say one."\n'
 
@@ -26,6 +28,14 @@ def test_a_file_is_uploaded_named_by_a_benchmark_read_back_and_kept_while_it_is_
     assert (refused.status_code, refused.json()["code"]) == (409, "in_use")
     as_user.delete(f"/benchmarks/{of['id']}")
     assert as_user.delete(f"/workload-files/{key}").status_code == 204
+    assert not WorkloadFile.objects.exists()
+
+
+def test_an_upload_that_finds_the_disk_full_is_told_where_to_free_space(as_user: Caller, tmp_path: Path) -> None:
+    with small_disk(tmp_path, 16):
+        answer = as_user.upload("/workload-files", PROMPTS * 4000, kind="prompts", name="p.jsonl")
+    assert (answer.status_code, answer.json()["code"]) == (507, "disk_full")
+    assert f"Free space at {tmp_path}." in answer.json()["fix"]
     assert not WorkloadFile.objects.exists()
 
 

@@ -157,9 +157,9 @@ def test_a_row_that_people_made_under_the_same_name_is_kept() -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "words"),
     [
-        ("site_factors.csv", "2025-08-21,1.09,1.15", "2025-08-21,0.9,1.15", "site_factors.csv, row 105.*pue"),
-        ("site_factors.csv", "2025-08-21,1.09,1.15", "2025-08-21,abc,1.15", "site_factors.csv, row 105.*abc"),
-        ("site_factors.csv", "2025-08-21,1.09,1.15", "August,1.09,1.15", "site_factors.csv, row 105"),
+        ("site_factors.csv", "2025-08-21,1.09,", "2025-08-21,0.9,", "site_factors.csv, row 105.*pue"),
+        ("site_factors.csv", "2025-08-21,1.09,", "2025-08-21,abc,", "site_factors.csv, row 105.*abc"),
+        ("site_factors.csv", "2025-08-21,1.09,", "August,1.09,", "site_factors.csv, row 105"),
         ("prices.csv", "gh200-96,Lambda,on-demand,2025-01-01,1.49", "gh200-96,Lambda,on-demand,2025-01-01,", "row 20"),
         ("prices.csv", "gh200-96,Lambda", "gh200-97,Lambda", "prices.csv, row 20"),
         (
@@ -176,3 +176,10 @@ def test_a_row_that_is_not_valid_stops_the_seed_and_loads_nothing(
     with pytest.raises(SeedError, match=words):
         seed(edited(file, old, new))
     assert not Accelerator.objects.exists()
+
+
+@pytest.mark.usefixtures("_seeded")
+def test_a_published_range_of_a_pue_is_kept_with_it() -> None:
+    fleet = SiteFactors.objects.get(site__slug="google-fleet-average")
+    assert (fleet.pue_low, fleet.pue, fleet.pue_high) == (1.07, 1.09, 1.16)
+    assert not SiteFactors.objects.filter(pue=None, pue_low__isnull=False).exists()

@@ -39,11 +39,11 @@ class Home:
         self.url = f"sqlite:///{self.directory / 'observatory.sqlite3'}"
         self._children: list[subprocess.Popen[bytes]] = []
 
-    def start(self, *argv: str) -> "subprocess.Popen[bytes]":
+    def start(self, *argv: str, **variables: str) -> "subprocess.Popen[bytes]":
         with self.output(len(self._children)).open("wb") as output:
             child = spawn(
                 [sys.executable, "manage.py", *argv],
-                env=os.environ | {"VAR_DIR": str(self.directory), "TICK_S": "2"},
+                env=os.environ | {"VAR_DIR": str(self.directory), "TICK_S": "2"} | variables,
                 cwd=str(ROOT),
                 stdout=output,
                 stderr=output,
@@ -152,6 +152,24 @@ def test_after_kill_9_nothing_is_left_and_the_demo_runs_and_ends_by_itself(prepa
     assert re.search(r"c=2 +4/4", said)
     assert prepared.parts() == []
     assert Endpoint.objects.get().url != "http://127.0.0.1:9"
+
+
+def test_a_broker_that_is_down_or_misspelt_is_told_without_its_password(home: Home) -> None:
+    down = f"redis://:hunter2@127.0.0.1:{free_port(24000)}/0"
+    shown = f"REDIS_URL={down.replace('hunter2', '**')} cannot be used"
+    tried = [
+        (down, ("serve",), shown),
+        (down, ("demo", "--once"), shown),
+        (down, ("study", "prefix-caching"), shown),
+        ("redis://:hunter2/canary@localhost:6379/0", ("serve",), "REDIS_URL cannot be read"),
+    ]
+    for number, (url, command, words) in enumerate(tried):
+        assert home.start(*command, REDIS_URL=url).wait(60) == 1
+        assert words in home.said(number)
+        assert "hunter2" not in home.said(number)
+    assert "Connection refused" in home.said()
+    assert "Start it" in home.said()
+    assert home.parts() == []
 
 
 def test_the_login_is_told_only_while_the_generated_password_is_in_use(prepared: Home) -> None:

@@ -16,6 +16,7 @@ from observatory.runs.models import Run
 from tests.pages.cast import Cast, fill
 
 STAFF_ONLY = {
+    "run-power",
     "endpoint-new",
     "endpoint-edit",
     "endpoint-probe",
@@ -29,6 +30,7 @@ STAFF_ONLY = {
     "theory-upload",
 }
 POSTS = {
+    "run-power",
     "endpoint-probe",
     "welcome-probe",
     "welcome-start",
@@ -46,6 +48,8 @@ POSTS = {
     "quality-again",
     "quality-compare",
 }
+#: Pages with a form of their own, beside those named new and edit.
+FORMS = {"tokens", "workload-files", "quality-upload", "quality-set", "study-own", "study-ready", "study-schedule"}
 
 
 def routes() -> Iterator[URLPattern]:
@@ -144,7 +148,7 @@ def test_every_form_needs_its_token(staff: User, cast: Cast) -> None:
     strict.force_login(staff)
     before = state()
     for name in NAMES:
-        if name in POSTS or name.endswith(("-new", "-edit")) or name == "tokens":
+        if name in POSTS | FORMS or name.endswith(("-new", "-edit")):
             answer = strict.post(address(name, cast))
             assert (name, answer.status_code) == (name, 403)
             assert "nothing was changed" in answer.content.decode()

@@ -15,6 +15,7 @@ from observatory.pages.benchmark_form import BenchmarkForm
 from observatory.pages.benchmark_values import LOAD, SEARCH, SOURCES, WORKLOAD
 from observatory.pages.estimates import ASSUMED, estimate
 from runners.loads import Arrivals, Goal, Search
+from runners.power.idle import idle_seconds
 from runners.sources import Agents, Conversations, Length, Prefixes, PromptFile, Shape, ShareGpt, Synthetic, Trace
 from runners.spec import Images, Load, ModelShare, RunSpec, Slo, Target, Workload
 from tests import factories
@@ -78,7 +79,17 @@ def values_on(page: Any) -> dict[str, Any]:
                 models=(ModelShare("org/base", 3), ModelShare("a, b=c", 0.1 + 0.2)),
             ),
             Load(
-                Arrivals.GAMMA, (0.1 + 0.2, 1234.0625), 10, 60.5, 5, 2, cv=2, max_in_flight=9, drain_s=5, calibrate_s=0
+                Arrivals.GAMMA,
+                (0.1 + 0.2, 1234.0625),
+                10,
+                60.5,
+                5,
+                2,
+                cv=2,
+                max_in_flight=9,
+                drain_s=5,
+                calibrate_s=0,
+                run_s=600.5,
             ),
         ),
         (Workload(source=Prefixes(4, 100, 0.5), input_sweep=(128, 1024)), Load((Arrivals.CLOSED), (4,), 9, repeats=3)),
@@ -122,6 +133,7 @@ def test_a_benchmark_that_is_edited_and_saved_unchanged_asks_the_same(
         ({"arrivals": "gamma", "cv": "0"}, "cv", "Above 0"),
         ({"find": "slo", "levels": "1"}, "find", "which SLO is to be met"),
         ({"find": "saturation", "levels": "1", "max_stages": "1"}, "max_stages", "Between 2 and 100"),
+        ({"run_s": "0"}, "run_s", "Above 0 and at most"),
         ({"repeats": "0"}, "repeats", "Between 1 and 30"),
         ({"ramp_from": "7"}, "ramp_from", "below every level"),
         ({"models": "a = heavy"}, "models", "a name and its weight"),
@@ -178,6 +190,13 @@ def test_the_estimate_says_what_it_cannot_know(user_client: Client) -> None:
     page = user_client.get("/benchmarks/preview", sent).content.decode()
     assert "Prompts grow from call to call" in page
     assert "not known beforehand" in page
+
+
+def test_a_time_limit_bounds_the_estimate_but_not_the_idle_time_around_it() -> None:
+    free = estimate(of(Workload(), Load(duration_s=100, levels=(1, 2))), ASSUMED)
+    bound = estimate(of(Workload(), Load(duration_s=100, levels=(1, 2), run_s=50)), ASSUMED)
+    assert free.seconds > 200
+    assert bound.seconds == 50 + idle_seconds(of(Workload(), Load(requests=1)).power)
 
 
 def test_repeats_and_sweeps_multiply_the_estimate() -> None:

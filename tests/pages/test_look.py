@@ -39,6 +39,7 @@ PAGES: dict[str, Address] = {
     "study-choose": lambda cast: "/studies/new",
     "study-ready": lambda cast: "/studies/new/prefix-caching",
     "study-form": lambda cast: f"/studies/new/own?copy={cast.study.pk}",
+    "quality": lambda cast: "/quality",
     "quality-result": lambda cast: f"/quality/{cast.quality.pk}?show=all",
     "tokens": lambda cast: "/tokens",
 }
@@ -77,6 +78,10 @@ def look(browser: Browser, pages: dict[str, str], theme: str, widths: tuple[int,
 
 def too_wide(page: Page, name: str, width: int) -> int:
     page.set_viewport_size({"width": width, "height": 800})
+    for _ in range(50):  # charts follow their window a moment later
+        if not sideways(page):
+            break
+        page.wait_for_timeout(100)
     screenshot(page, f"{name}-{width}")
     return sideways(page)
 

@@ -1,4 +1,4 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import time_machine
@@ -74,5 +74,10 @@ def test_a_deleted_schedule_leaves_its_runs(user_client: Client, schedule: Sched
 
 def test_past_times_have_their_reasons(user_client: Client, schedule: Schedule) -> None:
     schedule.occurrences.create(due_at=NOW, outcome="skipped", reason="Run 3 of this schedule was still running.")
-    assert "was still running" in user_client.get(f"/schedules/{schedule.pk}").content.decode()
-    assert user_client.get(f"/schedules/{schedule.pk}.json").json()["occurrences"][0]["outcome"] == "skipped"
+    schedule.occurrences.create(due_at=NOW - timedelta(hours=1), outcome="missed", reason="Nobody looked; caught up.")
+    page = user_client.get(f"/schedules/{schedule.pk}").content.decode()
+    assert "was still running" in page
+    assert "Nobody looked; caught up." in page
+    assert "missed" in page
+    listed = user_client.get(f"/schedules/{schedule.pk}.json").json()["occurrences"]
+    assert [item["outcome"] for item in listed] == ["skipped", "missed"]

@@ -172,6 +172,24 @@ def test_the_own_place_comes_first_and_market_based_figures_stand_beside() -> No
     assert chart.note.startswith("4 places between are left out.")
 
 
+def test_long_names_of_places_stand_in_short_lines_and_are_whole_where_one_points() -> None:
+    long = "Amazon Web Services ap-southeast-1, Asia Pacific <Singapore>"
+    endless = "word " * 40
+    places = [Place(name, 1.2, 0.3, None) for name in (long, endless, "x" * 200)]
+    figure = account_charts.carbon_by_region(places[0], places[1:], 0).figure
+    y = figure["layout"]["yaxis"]
+    assert y["tickvals"] == figure["data"][0]["y"]
+    assert y["ticktext"][0].split("<br>") == [
+        "Amazon Web Services",
+        "ap-southeast-1, Asia",
+        "Pacific &lt;Singapore&gt;",
+        "(this run)",
+    ]
+    assert all(len(line) <= 24 for text in y["ticktext"][1:] for line in text.split("<br>"))
+    assert figure["layout"]["height"] >= 3 * 4 * 13
+    assert "Pacific &lt;Singapore&gt; (this run)" in figure["data"][0]["customdata"][0]
+
+
 def test_progress_without_a_value_leaves_a_gap() -> None:
     point = {"t_s": 1.0, "output_tokens_per_s": None, "ttft_ms": 4.0}
     traces = charts.live([point]).figure["data"]

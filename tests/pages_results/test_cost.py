@@ -1,7 +1,7 @@
 """The Cost and Energy tabs: what the measured tokens cost and emitted, on a stated basis, of a stated day."""
 
 import json
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -11,8 +11,10 @@ from django.test import Client
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Accelerator, AcceleratorPrice, Site, today
 from observatory.pages.results import RunResults
+from observatory.pages.run_carbon import embodied
 from observatory.pages.run_cost import Choice, RunCost, choice
 from observatory.runs.models import Run
+from observatory.runs.pricing import price_again
 from observatory.theory.accounts.hourly import Basis
 from tests import factories
 from tests.pages_results.test_run import page
@@ -88,6 +90,31 @@ def test_the_api_charges_the_measured_tokens(at_a_site: Benchmark) -> None:
     assert row.how.startswith("OpenAI list price of gpt-4o")
 
 
+def test_a_model_is_priced_as_on_the_day_of_the_run(at_a_site: Benchmark) -> None:
+    """o3 cost 10 $/M until 10 June 2025, and 2 $/M since."""
+    run = factories.finished_run(at_a_site, PLAN)
+    Run.objects.filter(pk=run.pk).update(started_at=datetime(2025, 6, 9, 12, tzinfo=UTC))
+    rates = cost(Run.objects.get(pk=run.pk), api="openai/o3").rates[0]
+    assert rates.input.base == 10
+    again = price_again(run, date(2025, 6, 11))
+    assert cost(Run.objects.get(pk=run.pk), api="openai/o3", pricing=str(again.pk)).rates[0].input.base == 2
+
+
+def test_a_paid_run_keeps_the_rates_that_it_was_queued_with(at_a_site: Benchmark) -> None:
+    endpoint = at_a_site.deployment.endpoint
+    endpoint.billing, endpoint.input_usd_per_mtok, endpoint.output_usd_per_mtok = "tokens", Decimal("0.3"), Decimal(2)
+    endpoint.save()
+    run = factories.finished_run(at_a_site, PLAN)
+    endpoint.billing, endpoint.input_usd_per_mtok = "machine", Decimal(30)
+    endpoint.save()
+    run = Run.objects.get(pk=run.pk)
+    assert first_row(run, basis="api").usd_per_query == pytest.approx((128 * 0.3 + 24 * 2) / 1e6)
+    endpoint.billing = "tokens"
+    endpoint.save()
+    again = price_again(Run.objects.get(pk=run.pk), today())
+    assert first_row(run, basis="api", pricing=str(again.pk)).usd_per_query == pytest.approx((128 * 30 + 24 * 2) / 1e6)
+
+
 @pytest.mark.parametrize(
     ("plan", "query", "reason"),
     [
@@ -124,6 +151,21 @@ def test_a_choice_that_cannot_be_read_is_left_out(user_client: Client, at_a_site
     assert "never add the two" in page(user_client, factories.finished_run(at_a_site, PLAN), f"?tab=cost&{query}")
 
 
+def test_rent_on_demand_pays_only_the_hours_that_serve(user_client: Client, at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    full = first_row(run).usd_per_mtok_output
+    for terms, times in (("reserved", 4), ("on-demand", 1), ("nonsense", 4)):
+        assert first_row(run, utilisation="25", terms=terms).usd_per_mtok_output == pytest.approx(times * full)
+    own = first_row(run, basis="own").usd_per_mtok_output
+    assert first_row(run, basis="own", utilisation="50", terms="on-demand").usd_per_mtok_output == pytest.approx(
+        2 * own
+    )
+    found = page(user_client, run, "?tab=cost&terms=on-demand&utilisation=25&api=openai/gpt-4o")
+    assert "on-demand: only hours that serve are paid" in found
+    assert "is cheaper at any utilisation" in found
+    assert "At 25 % utilisation" not in found
+
+
 # another day
 
 
@@ -155,6 +197,32 @@ def test_a_run_is_counted_again_only_on_purpose_and_both_stand(user_client: Clie
     found = page(user_client, run, f"?tab=cost&pricing={made.pk}")
     assert "counted again on purpose" in found
     assert "when it was queued" in found
+
+
+def test_the_rent_names_its_own_day(user_client: Client, at_a_site: Benchmark) -> None:
+    """A deployment keeps one rent: put to another day's factors it is still today's."""
+    run = factories.finished_run(at_a_site, PLAN)
+    made = price_again(run, date(2026, 1, 5))
+    found = page(user_client, run, f"?tab=cost&pricing={made.pk}")
+    assert f"rent as of {today().isoformat()}" in found
+    assert "2026-01-05, counted again on purpose" in found
+
+
+def test_carbon_follows_the_pricing_that_is_chosen(user_client: Client, at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    run.deployment.site.factors.create(effective_from=today(), pue=1.2, grid_g_per_kwh=800, source="new")
+    made = price_again(run, today())
+    own, again = (
+        json.loads(user_client.get(f"/runs/{run.pk}/chart/carbon.json?stage=0&pricing={pk}").content)["figure"]["data"][
+            0
+        ]["x"][0]
+        for pk in ("", made.pk)
+    )
+    assert again == pytest.approx(2 * own)
+    assert "counted again on purpose" in page(user_client, run, f"?tab=energy&stage=0&pricing={made.pk}")
+    form = user_client.get(f"/runs/{run.pk}?tab=energy&pricing={made.pk}").content.decode()
+    assert f'<input type="hidden" name="pricing" value="{made.pk}">' in form
+    assert "counted again on purpose" not in page(user_client, run, "?tab=energy&stage=0")
 
 
 def test_an_earlier_day_has_the_factors_of_that_day(user_client: Client, at_a_site: Benchmark) -> None:
@@ -207,3 +275,23 @@ def test_the_median_query_stands_beside_the_mean(user_client: Client) -> None:
     run = factories.finished_run(plan=Plan(levels=(1, 2, 4), requests=120, output_tokens=32))
     found = page(user_client, run, "?tab=energy")
     assert "Energy per query, median" in found
+
+
+def test_a_run_that_cost_more_than_its_reserve_says_so(user_client: Client) -> None:
+    run = factories.finished_run(plan=PLAN)
+    Run.objects.filter(pk=run.pk).update(reserved_usd=Decimal("0.5"), settled_usd=Decimal("0.4"))
+    assert "more than the" not in page(user_client, run)
+    Run.objects.filter(pk=run.pk).update(settled_usd=Decimal("0.75"))
+    assert "It cost $0.75, more than the $0.50 that were set aside" in page(user_client, run)
+
+
+def test_making_the_hardware_is_an_assumed_share_of_its_own(user_client: Client, at_a_site: Benchmark) -> None:
+    """2 x (164 + 5700 / 8) kg over three years of this throughput."""
+    run = factories.finished_run(at_a_site, PLAN)
+    results = RunResults(run)
+    found = embodied(results, results.stages[0])
+    lifetime_queries = results.stages[0].value("request_per_s") * 3 * 365 * 86_400
+    assert found.g == pytest.approx(2 * (164 + 5700 / 8) * 1e3 / lifetime_queries)
+    assert "Carbon of making the hardware" in page(user_client, run, "?tab=energy&stage=0")
+    run.setup["accelerator_count"] = 0
+    assert embodied(results, results.stages[0]) is None

@@ -95,4 +95,4 @@ def test_energy_draws_its_layers_and_other_places(browser: Browser, run: Any) ->
         drawn = "[...document.querySelectorAll('#tab [data-chart] .plot')].filter(p => p.data?.length).length"
         return int(page.evaluate(drawn))
 
-    assert browser.run(look, viewport={"width": 1400, "height": 900}) == 2
+    assert browser.run(look, viewport={"width": 1400, "height": 900}) == 4

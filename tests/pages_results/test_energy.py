@@ -118,3 +118,19 @@ def test_the_break_even_of_rent_and_api_is_marked_where_the_lines_cross(user_cli
     assert mark["y"][0] == pytest.approx(api["y"][0], rel=0.02)  # whole tokens a query are paid for
     assert 0 < mark["x"][0] < 1
     assert found["rows"][-1][0] == "Break-even of rent and API"
+
+
+def test_a_shared_gpu_and_several_models_are_told(user_client: Client) -> None:
+    run = factories.finished_run(plan=Plan(levels=(1,), requests=60))
+    before = page(user_client, run)
+    power = run.summary["power"]
+    notes = [*power["notes"], {"code": "gpu_shared", "text": "others are served on the GPUs"}]
+    models = [{"name": "a", "weight": 1}, {"name": "b", "weight": 2}]
+    Run.objects.filter(pk=run.pk).update(
+        summary=run.summary | {"power": power | {"notes": notes}},
+        spec=run.spec | {"workload": run.spec["workload"] | {"models": models}},
+    )
+    after = page(user_client, run)
+    for words in ("are served on the GPUs", "Requests went to 2 models: energy per query and per token is a mean"):
+        assert words not in before
+        assert words in after

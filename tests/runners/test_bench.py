@@ -21,8 +21,11 @@ from runners.load.target import base_endpoint, destination
 from runners.probe import Page, identify
 from runners.progress import JsonProgress
 from runners.spec import Load, Power, RunSpec, Target, Timeouts
+from tests.services.bad_streams import STREAMS
 from tests.services.engine import counted
 from tests.services.misbehaving import Ledger, good, hang_mid_stream, json_body, serving, silent
+from tests.services.small_disk import small_disk
+from tests.services.tls import Authority, serving_tls
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = (
@@ -264,6 +267,12 @@ def test_an_address_that_cannot_be_used_is_refused_with_words(tmp_path, url, cod
         (json_body(b"<html>a web site</html>", "200 OK", "text/html"), "bad_content_type"),
         (silent, "timeout_first_byte"),
         (hang_mid_stream, "timeout_idle"),
+        (STREAMS["non_json_data"].script, "parse_error"),
+        (STREAMS["json_truncated_line"].script, "parse_error"),
+        (STREAMS["sse_invalid_utf8"].script, "decode_error"),
+        (STREAMS["sse_line_200kB/5 MB"].script, "too_large"),
+        (STREAMS["done_and_finish_missing"].script, "truncated"),
+        (STREAMS["error_event_mid"].script, "inband_error"),
     ],
 )
 def test_an_endpoint_that_does_not_answer_as_it_must_is_not_usable(tmp_path, script, code):
@@ -309,6 +318,38 @@ def test_a_server_that_dies_ends_the_run_with_every_planned_request_counted(tmp_
     assert stage["not_sent"] > 100
 
 
+def test_a_run_whose_time_is_over_stops_in_order_and_counts_every_planned_request(tmp_path):
+    def slow(wire):
+        time.sleep(0.05)
+        good(wire)
+
+    with serving({"m": slow}) as server:
+        done, _, summary = bench(
+            server.url, tmp_path, "--concurrency", "2,4", "--requests", "400", "--run-timeout", "1.5", *QUICK
+        )
+    (stage,) = summary["stages"]
+    assert done.returncode == 4
+    assert stage["ok"] >= 2
+    assert stage["planned"] == 400 == stage["ok"] + stage["cancelled"] + stage["not_sent"]
+    assert "the stage was stopped: run_timeout." in stage["reasons"][0]["text"]
+    assert "stages_not_started" in {item["code"] for item in summary["reasons"]}
+
+
+def test_a_search_takes_no_stage_that_the_time_limit_cut_for_a_load_that_fails(tmp_path):
+    def slow(wire):
+        time.sleep(0.05)
+        good(wire)
+
+    with serving({"m": slow}) as server:
+        _, _, summary = bench(
+            server.url, tmp_path, "--find", "slo", "--slo", "ttft_ms=60000", "--concurrency", "1", "--requests", "100",
+            "--run-timeout", "0.5", *QUICK,
+        )  # fmt: skip
+    assert [stage["verdict"] for stage in summary["stages"]] == ["failed"]
+    assert summary["max_load_under_slo"] is None
+    assert not summary["valid"]
+
+
 def test_a_refused_convenience_is_left_out_and_said(tmp_path):
     answers = []
 
@@ -325,22 +366,17 @@ def test_a_refused_convenience_is_left_out_and_said(tmp_path):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 96 KiB."""
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", tmp_path]).returncode:
-        if os.environ.get("REQUIRE_ALL") == "1":
-            pytest.fail("mounting a small tmpfs needs root")
-        pytest.skip("mounting a small tmpfs needs root")
-    yield tmp_path
-    subprocess.run(["umount", tmp_path], check=True)
+def of_96_kib(tmp_path):
+    with small_disk(tmp_path, 96) as folder:
+        yield folder
 
 
-def test_a_disk_that_fills_in_the_middle_stops_the_run_and_keeps_what_was_written(small_disk):
+def test_a_disk_that_fills_in_the_middle_stops_the_run_and_keeps_what_was_written(of_96_kib):
     with serving({"m": good}) as server:
-        done, lines, _ = bench(server.url, small_disk, "--duration", "30", *QUICK)
+        done, lines, _ = bench(server.url, of_96_kib, "--duration", "30", *QUICK)
     assert done.returncode == 4
     assert lines[-1]["code"] == "disk_full"
-    kept = read_spool(small_disk / "requests.arrow").num_rows
+    kept = read_spool(of_96_kib / "requests.arrow").num_rows
     assert kept > 0
     assert f"{kept} rows" in lines[-1]["text"]
     assert "Free space" in lines[-1]["text"]
@@ -462,6 +498,32 @@ def test_probe_says_what_is_there(engine):
     assert {check["name"]: check["ok"] for check in found["checks"]} == dict.fromkeys(
         ["models", "engine", "streaming", "usage", "ignore_eos", "length", "metrics"], True
     )
+
+
+def test_probe_asks_as_a_run_would(tmp_path):
+    authority = Authority(tmp_path)
+    with serving_tls({"m": good}, authority.certificate(), clients=authority.ca) as server:
+        wire = ("--api-key-env", "KEY", "--api-key-header", "X-Key", "--header", "X-Team=a", "--body", "top_k=1")
+        asked = ("probe", "--url", server.url, "--model", "m", *wire)
+        files = ("--ca-file", str(authority.ca), "--client-cert", str(authority.certificate("client")))
+        trusting = runners(*asked, *files, KEY="canary-1")
+        heads, bodies = b"".join(server.heads), server.requests[:]
+        doubting = runners(*asked, KEY="canary-1")
+    assert trusting.returncode == 0, trusting.stdout + trusting.stderr
+    assert b"X-Key: canary-1" in heads
+    assert b"X-Team: a" in heads
+    assert {body["top_k"] for body in bodies} == {1}
+    assert doubting.returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [((), "--url"), (("--url", "https://h", "--client-key", "k.pem"), "target.client_key_file")],
+)
+def test_probe_says_what_cannot_be_asked(arguments, words):
+    done = runners("probe", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
 
 
 def test_probe_of_a_web_site_says_that_it_is_no_llm_server():

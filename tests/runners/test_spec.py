@@ -19,6 +19,7 @@ from runners.sources import (
     TraceForm,
 )
 from runners.spec import (
+    Account,
     Arrivals,
     Goal,
     Images,
@@ -116,6 +117,7 @@ def changed(path: str, value: object) -> dict[str, object]:
         ("load.duration_s", 86_400.0 * 0.99 * 1e9),
         ("load.drain_s", float("nan")),
         ("load.max_in_flight", 0),
+        ("load.run_s", 0),
         ("load.requests", 1_000_001),
         ("timeouts.total_s", float("inf")),
         ("power.idle_s", float("nan")),
@@ -245,3 +247,9 @@ def test_a_schedule_of_more_sending_times_than_fit_into_memory_is_refused():
     RunSpec(Target("http://x"), load=Load(Arrivals.POISSON, (1_000.0,), duration_s=4_000.0, warmup_s=1_000.0))
     with pytest.raises(SpecError, match=r"load\.duration_s.*5000000 requests"):
         RunSpec(Target("http://x"), load=Load(Arrivals.POISSON, (1_000.0,), duration_s=4_001.0, warmup_s=1_000.0))
+
+
+@pytest.mark.parametrize(("pue", "low", "high"), [(None, 1.1, 1.3), (1.2, 1.1, None), (1.2, 1.3, 1.4), (1.2, 0.9, 1.4)])
+def test_a_range_of_the_pue_that_does_not_hold_it_is_refused(pue, low, high):
+    with pytest.raises(SpecError, match=r"account\.pue_low: give both bounds"):
+        RunSpec(Target("http://h"), load=Load(requests=5), account=Account(pue=pue, pue_low=low, pue_high=high))

@@ -171,9 +171,41 @@ def test_what_was_not_sent_costs_nothing(paid: Make) -> None:
     assert money.settled(run, rows((100, 0, 50), sent=False)) == money.settled(run, rows())
 
 
-def test_never_more_is_settled_than_was_reserved(paid: Make) -> None:
+def test_what_cost_more_than_was_reserved_is_settled_in_full_and_said(paid: Make) -> None:
     run = queue(paid())
-    assert money.settled(run, rows(*[(10**9, 0, 10**9)])) == run.reserved_usd
+    assert money.settled(run, rows((10**9, 0, 10**9))) == Decimal("0.01032") + 3000
+    run.settled_usd = Decimal(3001)
+    assert "$3,001.00" in money.notice(run)
+    run.settled_usd = run.reserved_usd
+    assert money.notice(run) == ""
+
+
+def thinking(output: int, reasoning: int) -> pa.Table:
+    row = dict.fromkeys(SCHEMA.names) | {
+        "sent_ns": 1, "input_tokens": 0, "output_tokens": output, "reasoning_tokens": reasoning,
+    }  # fmt: skip
+    return pa.Table.from_pylist([row], schema=SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("provider", "output", "reasoning", "billed"),
+    [("openai", 100, 60, 100), ("x-ai", 100, 60, 160), ("google", 100, 60, 160), ("", 10, 60, 70)],
+)
+def test_reasoning_reported_apart_is_settled(
+    paid: Make, provider: str, output: int, reasoning: int, billed: int
+) -> None:
+    """By the provider; and more reasoning than output was apart, whoever reported it."""
+    run = queue(paid(usd_out="10", price_provider=provider))
+    paid_usd = (money.settled(run, thinking(output, reasoning)) or 0) - (money.settled(run, rows()) or 0)
+    assert paid_usd == billed * Decimal(10) / 1_000_000
+
+
+def test_later_edits_of_the_endpoint_settle_nothing_anew(paid: Make) -> None:
+    run = queue(paid(usd_in="10", usd_out="20"))
+    before = money.settled(run, rows((100, 0, 50)))
+    run.endpoint.input_usd_per_mtok, run.endpoint.billing = Decimal(99), "machine"
+    run.endpoint.save()
+    assert money.settled(Run.objects.get(pk=run.pk), rows((100, 0, 50))) == before
 
 
 def test_without_rows_the_reserve_stands(paid: Make) -> None:

@@ -94,6 +94,7 @@ def test_the_embedded_engine_is_measured_through_the_queue(real_site: Site, benc
     assert not of_this_site(real_site)
 
 
+@both_databases
 def test_kill_9_of_the_worker_mid_run_keeps_the_rows_and_sends_nothing_more(
     real_site: Site, benchmark: Make, engine_url: str
 ) -> None:

@@ -16,6 +16,7 @@ from observatory.runs import dispatch, states
 from observatory.runs.models import Run
 from runners.engines.packaged import MODEL_NAME
 from runners.spec import SpecError
+from tests.questions import ask
 from tests.services.site import ROOT, Site, wait_for
 
 Make = Callable[..., Benchmark]
@@ -38,7 +39,7 @@ def start(make: Make, recipe: dict[str, Any], **changes: Any) -> Run:
     endpoint.clean_fields()
     endpoint.save()
     values = {"input_tokens": 32, "output_tokens": 4, "levels": [1], "requests": 4, "power_source": "none"}
-    Benchmark.objects.filter(pk=asked.pk).update(**values | changes)
+    ask(asked, **values | changes)
     run = states.queue(Benchmark.objects.get(pk=asked.pk), Run.Trigger.API)
     assert dispatch.publish(run)
     return run

@@ -11,7 +11,8 @@ from django.db.models.functions import Now
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Site as Place
-from observatory.runs import states
+from observatory.pages.commands import bench_command
+from observatory.runs import spec, states
 from observatory.runs.models import Run
 from runners.spec import RunSpec, SpecError
 from tests.services.fixtures import both_databases
@@ -154,3 +155,12 @@ def test_a_worker_that_comes_back_in_time_keeps_its_run(benchmark: Make, setting
     assert not states.lose(held, Run.Status.LOST)
     held.refresh_from_db()
     assert (held.status, held.reason_code) == ("running", "")
+
+
+def test_a_deployment_on_shared_gpus_says_so_in_what_is_asked(benchmark: Make) -> None:
+    asked = benchmark()
+    assert spec.build(asked).power.shared is False
+    asked.deployment.gpu_shared = True
+    assert spec.build(asked).power.shared is True
+    assert "--gpu-shared" in bench_command(spec.build(asked).to_json())
+    assert spec.setup(asked)["gpu_shared"] is True

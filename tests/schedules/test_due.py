@@ -190,6 +190,7 @@ def test_one_schedule_that_fails_does_not_hold_up_the_others(schedule: Callable[
     assert [run.benchmark for run in due.start_due(utc("2026-06-01T12:10"))] == [whole.benchmark]
 
 
+@both_databases
 def test_beats_and_workers_carry_a_schedule_to_a_finished_run(site: Site, benchmark: Make) -> None:
     for queue in ("bench", "control"):
         site.worker(queue, ready=False)
@@ -207,10 +208,11 @@ def test_beats_and_workers_carry_a_schedule_to_a_finished_run(site: Site, benchm
 
 def test_a_due_study_is_carried_out_once_and_skipped_while_it_runs(db: None) -> None:
     study = factories.study()
-    schedule = Schedule.objects.create(study=study, cron="* * * * *", next_due_at=timezone.now())
-    assert due.start_due() == [study.trials.get()]
+    noon = utc("2026-06-01T12:00")
+    schedule = Schedule.objects.create(study=study, cron="* * * * *", next_due_at=noon)
+    assert due.start_due(noon) == [study.trials.get()]
     assert Run.objects.get().trigger == "study"
-    assert due.start_due(timezone.now() + timedelta(seconds=70)) == []
+    assert due.start_due(noon + timedelta(seconds=70)) == []
     latest, first = schedule.occurrences.all()
     assert (first.outcome, first.trial) == ("started", study.trials.get())
     assert (latest.outcome, latest.trial) == ("skipped", None)

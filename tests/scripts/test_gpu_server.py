@@ -189,8 +189,9 @@ def test_the_instrument_measures_it(address, tmp_path):
          "--no-metrics", "--out", str(tmp_path), "--progress", "json"],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode in (0, 4), done.stdout + done.stderr
     stage = json.loads((tmp_path / "summary.json").read_text())["stages"][0]
+    assert stage["verdict"] in ("ok", "client_limited")  # the second on a busy machine: the server is what is tested
     assert (stage["ok"], stage["failed"]) == (24, 0)
     assert stage["metrics"]["output_tokens"]["mean"] == 16
     assert stage["metrics"]["input_tokens"]["mean"] == pytest.approx(40, abs=1)

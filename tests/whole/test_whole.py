@@ -158,7 +158,7 @@ def test_a_wrong_address_is_refused_by_api_and_guide_with_the_fix(installation, 
         page.goto("/welcome")
         page.fill("input[name=url]", url)
         page.click("text=Ask it")
-        page.wait_for_load_state("networkidle")
+        page.get_by_text(words).first.wait_for(timeout=20_000)
         return page.inner_text("main")
 
     assert words in Browser(pool, opened, installation.address).run(guide)

@@ -6,6 +6,7 @@ Google and OpenAI bill long contexts. Formula: sum over classes of tokens x rate
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from observatory.theory.accounts.money import Usd, UsdPerMtok
 from observatory.theory.accounts.usage import Usage
@@ -21,6 +22,14 @@ class Rate:
     def at(self, input_tokens: int) -> UsdPerMtok:
         reached = [rate for threshold, rate in self.tiers if input_tokens > threshold]
         return UsdPerMtok(reached[-1] if reached else self.base)
+
+    def to_json(self) -> dict[str, Any]:
+        """Decimals as text, so that they come back exact."""
+        return {"base": str(self.base), "tiers": [[above, str(rate)] for above, rate in self.tiers]}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Rate":
+        return cls(Decimal(data["base"]), tuple((above, Decimal(rate)) for above, rate in data["tiers"]))
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,19 @@ class Rates:
         known = [rate for rate in (self.input, self.output, self.cache_read, self.cache_write) if rate is not None]
         zero = all(rate.base == 0 and all(price == 0 for _, price in rate.tiers) for rate in known)
         return self.input is not None and self.output is not None and zero
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, for what must keep the rates as they were."""
+        classes = {name: getattr(self, name) for name in _CLASSES}
+        return {"source": self.source} | {name: rate and rate.to_json() for name, rate in classes.items()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Rates":
+        classes = {name: data[name] and Rate.from_json(data[name]) for name in _CLASSES}
+        return cls(**classes, source=data["source"])
+
+
+_CLASSES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 
 
 @dataclass(frozen=True)

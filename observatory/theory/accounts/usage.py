@@ -28,6 +28,13 @@ class Convention(StrEnum):
         return self in (Convention.OPENAI, Convention.ANTHROPIC)
 
 
+def convention_of(provider: str) -> Convention:
+    """By the provider's id in the price list; whoever is not known to differ counts as OpenAI does."""
+    return {"anthropic": Convention.ANTHROPIC, "google": Convention.GOOGLE, "x-ai": Convention.XAI}.get(
+        provider.lower(), Convention.OPENAI
+    )
+
+
 @dataclass(frozen=True)
 class Usage:
     """Classes that add up: a token is in exactly one. ``output`` holds ``reasoning``, which is shown, never added."""

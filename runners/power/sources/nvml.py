@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 import pynvml
@@ -151,7 +152,10 @@ class NvmlSource:
         if not device.counter:
             self.notes.append(Note("no_counter", f"{name} has no energy counter of its own: its power is integrated."))
         if len(own) > 1:
-            text = f"{len(own)} compute processes on {name} from the start are all taken to be the server's."
+            text = (
+                f"{len(own)} compute processes on {name} from the start{_names(own)} are all taken to be the server's. "
+                "If some serve others, say so: --gpu-shared, or GPU shared of the deployment."
+            )
             self.notes.append(Note("several_processes", text))
         self.notes += notes + sensor_notes(name, traits)
         self._boards.append(_Board(found.handle, device, reads, own))
@@ -224,6 +228,13 @@ def _mig_parent(mig_uuid: str) -> str | None:
         return str(pynvml.nvmlDeviceGetUUID(board))
     except pynvml.NVMLError:
         return None
+
+
+def _names(pids: frozenset[int]) -> str:
+    """What they are called, where that may be read."""
+    told = {ask(pynvml.nvmlSystemGetProcessName, pid) for pid in sorted(pids)} - {None, ""}
+    names = sorted({PurePath(str(name)).name for name in told})
+    return f" ({', '.join(names)})" if names else ""
 
 
 def _device(found: _Probed, update_ms: float, shared: bool, told: dict[str, Any]) -> Device:

@@ -1,9 +1,12 @@
 """Numbers out of rows whose truth is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from runners.load.calibrate import Calibration
 from runners.load.judgement import Client
 from runners.load.plan import fixed_stages
 from runners.load.records import SCHEMA
@@ -185,6 +188,46 @@ def test_a_load_generator_without_ports_or_descriptors_is_at_its_limit_and_the_e
     assert result["verdict"] == "client_limited"
     assert result["reasons"][0]["code"] == "client_saturated"
     assert "not the server's fault" in result["reasons"][0]["text"]
+
+
+CALIBRATED = Calibration("concurrency", 1, 1000.0, None, None, None, busy_share=0.5, cpu_us_per_event=9.0)
+
+
+@pytest.mark.parametrize(
+    ("code", "seen", "late_ms", "verdict"),
+    [
+        ("client_capped", {"capped": True}, 0, "client_limited"),
+        ("client_busy", {"busy_share": 0.95}, 0, "client_limited"),
+        ("client_waited", {"waited_share": 0.2}, 0, "ok"),
+        ("client_lag", {}, 30, "client_limited"),
+        ("client_saturated", {"stop_reason": "client_saturated"}, 0, "client_limited"),
+    ],
+)
+def test_each_limit_of_the_client_says_what_it_could_have_held(code, seen, late_ms, verdict):
+    def found(calibration):
+        rows = [r | {"due_ns": r["sent_ns"] - late_ms * MS} for r in closed(1, 40)]
+        return stage(rows, client=Client(**seen, calibration=calibration))
+
+    result = found(CALIBRATED)
+    (text,) = (item["text"] for item in result["reasons"] if item["code"] == code)
+    assert result["verdict"] == verdict
+    assert text.endswith("it can hold about 1800 events/s")
+    (text,) = (item["text"] for item in found(None)["reasons"] if item["code"] == code)
+    assert "events/s" not in text
+
+
+@pytest.mark.parametrize(("events_per_s", "said"), [(50.0, True), (70.0, False)])
+def test_more_events_than_in_the_calibration_are_said_and_limit_nothing(events_per_s, said):
+    result = stage(closed(1, 40), client=Client(calibration=replace(CALIBRATED, events_per_s=events_per_s)))
+    texts = [item["text"] for item in result["reasons"] if item["code"] == "calibration_below"]
+    assert bool(texts) == said
+    assert all(text.startswith("73 token events came in a second, and 50 in the calibration") for text in texts)
+    assert result["verdict"] == "ok"
+
+
+def test_a_client_that_keeps_up_has_no_reason_of_its_own():
+    result = stage(closed(1, 40), client=Client(busy_share=0.5, waited_share=0.01, calibration=CALIBRATED))
+    assert not [item for item in result["reasons"] if item["code"].startswith("client_")]
 
 
 def test_percentiles_are_shown_only_with_enough_samples():

@@ -213,6 +213,22 @@ def test_idle_is_listed_apart_and_never_added(whole):
     assert "idle" not in [layer["layer"] for layer in whole()["layers"]]
 
 
+def test_overhead_has_the_band_of_the_energy_and_of_the_pue(whole):
+    it = [layer for layer in whole()["layers"] if layer["layer"] != "overhead"]
+    low_j, high_j = (sum(layer[key] for layer in it) for key in ("low_j", "high_j"))
+    overhead = whole(pue=1.2, pue_bounds=(1.1, 1.4))["layers"][-1]
+    assert (overhead["low_j"], overhead["high_j"]) == (pytest.approx(low_j * 0.1), pytest.approx(high_j * 0.4))
+    narrow = whole(pue=1.2)["layers"][-1]
+    assert (narrow["low_j"], narrow["high_j"]) == (pytest.approx(low_j * 0.2), pytest.approx(high_j * 0.2))
+
+
+def test_idle_has_the_band_of_its_power_where_that_is_known(whole):
+    for bounds, expected in (((90.0, 120.0), (3_600, 4_800)), (None, (None, None))):
+        found = whole(idle_w=100.0, idle_bounds_w=bounds)
+        idle = next(layer for layer in found["layers"] if layer["layer"] == "idle")
+        assert (idle["low_j"], idle["high_j"]) == expected
+
+
 def test_active_and_idle_add_up_to_the_node(rows, host, description, table):
     ledger = window_ledger(
         table(rows("cpu", watts=100, layer="cpu")), 0, 40 * S, description=description(host), idle_w=60.0

@@ -40,6 +40,7 @@ def test_idle_power_is_read_before_and_after_and_a_drift_is_flagged(account):
     found = account("step 0 80000 120000 6\n", Power("nvml", idle_s=2.2), meanwhile=lambda: time.sleep(2))
     assert found["idle_w"] == pytest.approx(80, rel=0.02)
     assert found["idle_after_w"] == pytest.approx(120, rel=0.1)
+    assert found["idle_bounds_w"][1] >= found["idle_after_w"]
     assert (found["idle_mark"], found["observer_w"], found["phases"]) == ("measured", None, {"idle"})
     assert "idle_drift" in codes(found)
     assert found["start_temperature_c"] == 60
@@ -48,6 +49,8 @@ def test_idle_power_is_read_before_and_after_and_a_drift_is_flagged(account):
 def test_steady_idle_power_is_no_drift(account):
     found = account("constant 0 80000\n", Power("nvml", idle_s=2.2))
     assert found["idle_after_w"] == pytest.approx(found["idle_w"], rel=0.02)
+    low_w, high_w = found["idle_bounds_w"]
+    assert 0.8 * found["idle_w"] < low_w < found["idle_w"] < high_w < 1.2 * found["idle_w"]
     assert "idle_drift" not in codes(found)
 
 

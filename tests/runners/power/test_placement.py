@@ -5,7 +5,7 @@ import pytest
 from runners.meters import Dcgm
 from runners.metrics import Mark
 from runners.power.devices import Device, Layer
-from runners.power.placement import own, placed
+from runners.power.placement import as_stated, own, placed
 from runners.spec import Power
 
 HERE = (socket.AF_INET, ("127.0.0.1", 80))
@@ -80,3 +80,18 @@ def test_what_someone_said_the_place_of_stays_in_the_ledger():
     assert [one["id"] for one in found["devices"]] == ["gpu"]
     assert [one["id"] for one in found["client"]["devices"]] == ["cpu"]
     assert found["fault"] is None
+
+
+def test_a_gpu_that_is_stated_to_serve_others_is_marked_and_the_account_says_so():
+    gpu = device("gpu0") | {"layer": Layer.ACCELERATOR.value}
+    found = placed(account(gpu, device()), Power(shared=True), here=True, url="http://x")
+    assert [one["shared"] for one in found["devices"]] == [True, False]
+    assert found["notes"][0]["code"] == "gpu_shared"
+    assert as_stated(found, Power(shared=True)) == found
+
+
+def test_a_gpu_of_the_load_host_is_not_the_one_that_is_shared():
+    gpu = device("gpu0") | {"layer": Layer.ACCELERATOR.value}
+    found = placed(account(gpu), Power(shared=True), here=False, url="http://gpu-1:8000")
+    assert found["client"]["devices"][0]["shared"] is False
+    assert "gpu_shared" not in [note["code"] for note in found["notes"]]

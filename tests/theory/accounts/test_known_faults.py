@@ -1,33 +1,7 @@
 """Energy and cost numbers that came out wrong in other tools, each case as a test.
 
-Where each case of the field's issue trackers is tested:
-
-    codecarbon 1309  wrap without a range           here, tests/runners/power/sources/test_rapl.py
-    codecarbon 1316  no counter                     tests/runners/power/test_recording.py (250 W for ten seconds)
-    likwid 646       sampling slower than a wrap    tests/runners/power/sources/test_rapl.py (too slow)
-    kepler 53        unsigned decrease              here, tests/runners/power/test_instruments.py
-    pynvml 18        two reads in a millisecond     here, tests/runners/power/test_energy.py
-    amdsmi 115       accumulator backwards          here, tests/runners/power/sources/test_amd.py
-    rocm_smi 180     counter stands still           here, tests/runners/power/test_instruments.py
-    zeus 113         impossible power               here, tests/runners/power/test_energy.py, sources/test_amd.py
-    aiperf 1350      no energy on a P100            tests/runners/power/sources/test_nvml.py (without a counter)
-    zeus 45          mean taken for instant         tests/runners/power/sources/test_nvml.py (two named series)
-    codecarbon 117   a burst extrapolated           tests/runners/power/test_instruments.py (short burst)
-    codecarbon 567   all cards billed               tests/runners/power/sources/test_nvml.py (visible GPU of eight)
-    zeus 109         MIG names                      tests/runners/power/sources/test_nvml_visible.py
-    netdata 15755    renamed power field            tests/runners/power/sources/test_archives.py (driver 535)
-    dcgm 257         board power per MIG instance   tests/runners/power/test_attribution.py, sources/test_exporters.py
-    srt-slurm 481    one rail for the socket        tests/runners/power/sources/test_sysfs.py, test_exporters.py
-    aiconfigurator   CUDA order                     tests/runners/power/sources/test_nvml.py (PCI bus)
-    cortex 166       mean of cards                  tests/runners/power/test_recording.py (four GPUs)
-    codecarbon 936   several processes              tests/runners/power/test_attribution.py (by their time)
-    nviwatch 28      one unsupported fact           tests/runners/power/sources/test_nvml.py (fails alone)
-    pai 889          lost GPU                       tests/runners/power/test_recording.py
-    codecarbon 420   power under an energy label    tests/runners/power/test_instruments.py (0.3 kW for two hours)
-    kepler 2465      idle handed out or lost        tests/runners/power/test_energy.py (add up to the node)
-    all others of units, boundaries, price, cost    here
-
-Still to come: dcgm-exporter 464 (observer effect).
+PROVEN names the tests that hold the right value of each case of the field's issue trackers. Those of units, boundaries,
+price and cost that carry no number there stand here too.
 """
 
 from decimal import Decimal
@@ -40,6 +14,81 @@ from observatory.theory.accounts.hourly import Denominator, TokenPrice, token_pr
 from observatory.theory.accounts.money import Usd, UsdPerMtok
 from observatory.theory.accounts.usage import Convention, usage_of
 from observatory.theory.calculator import Refused
+from tests.named import missing
+
+HERE = "theory/accounts/test_known_faults.py::"
+POWER = "runners/power/"
+SOURCES = "runners/power/sources/"
+
+PROVEN: dict[str, tuple[str, ...]] = {
+    "codecarbon 1309: wrap without a range": (
+        HERE + "test_readings_that_cannot_be_trusted_give_no_number_but_a_reason",
+        SOURCES + "test_rapl.py::test_a_wrap_without_a_readable_range_loses_the_interval_and_not_the_run",
+    ),
+    "codecarbon 1316: no counter": (
+        POWER + "test_recording.py::test_250_w_for_ten_seconds_are_2500_j_without_counter_or_fields",
+    ),
+    "likwid 646: sampling slower than a wrap": (
+        SOURCES + "test_rapl.py::test_sampling_too_slow_to_see_every_wrap_is_refused",
+    ),
+    "kepler 53: unsigned decrease": (
+        HERE + "test_readings_that_cannot_be_trusted_give_no_number_but_a_reason",
+        POWER + "test_instruments.py::test_a_decrease_of_a_counter_that_never_wraps_is_a_reset_and_never_a_huge_number",
+    ),
+    "pynvml 18: two reads in a millisecond": (
+        HERE + "test_readings_that_cannot_be_trusted_give_no_number_but_a_reason",
+        POWER + "test_energy.py::test_two_reads_of_the_same_value_a_millisecond_apart_are_refused",
+    ),
+    "amdsmi 115: accumulator backwards": (
+        HERE + "test_readings_that_cannot_be_trusted_give_no_number_but_a_reason",
+        SOURCES + "test_amd.py::test_an_accumulator_that_goes_backwards_loses_the_interval",
+    ),
+    "rocm_smi 180: counter stands still": (
+        HERE + "test_readings_that_cannot_be_trusted_give_no_number_but_a_reason",
+        POWER + "test_instruments.py::test_a_counter_that_stands_still_is_stale",
+    ),
+    "zeus 113: impossible power": (
+        HERE + "test_readings_that_cannot_be_trusted_give_no_number_but_a_reason",
+        POWER + "test_energy.py::test_impossible_power_is_not_believed",
+        SOURCES + "test_amd.py::test_energy_beyond_the_cap_is_not_believed",
+    ),
+    "aiperf 1350: no energy on a P100": (
+        SOURCES + "test_nvml.py::test_a_card_without_a_counter_is_told_of_once_and_its_power_is_integrated",
+    ),
+    "zeus 45: mean taken for instant": (SOURCES + "test_nvml.py::test_mean_and_instant_power_are_two_named_series",),
+    "codecarbon 117: a burst extrapolated": (
+        POWER + "test_instruments.py::test_a_short_burst_is_not_stretched_over_the_window",
+    ),
+    "codecarbon 567: all cards billed": (SOURCES + "test_nvml.py::test_only_the_visible_gpu_of_eight_is_measured",),
+    "zeus 109: MIG names": (SOURCES + "test_nvml_visible.py::test_a_mig_instance_stands_for_its_whole_board_once",),
+    "netdata 15755: renamed power field": (
+        SOURCES + "test_archives.py::test_driver_535_has_two_powers_and_both_keep_their_own_column",
+    ),
+    "dcgm 257: board power per MIG instance": (
+        POWER + "test_attribution.py::test_seven_mig_instances_share_one_board_and_not_seven",
+        SOURCES + "test_exporters.py::test_a_board_counts_once_however_many_mig_instances_repeat_it",
+    ),
+    "dcgm-exporter 464: observer effect": (POWER + "test_idle.py::test_what_being_read_costs_is_measured_and_flagged",),
+    "srt-slurm 481: one rail for the socket": (
+        SOURCES + "test_sysfs.py::test_the_socket_counts_and_not_one_rail_of_it",
+        SOURCES + "test_exporters.py::test_the_cpu_field_of_dcgm_is_one_rail_and_is_not_counted",
+    ),
+    "aiconfigurator: CUDA order": (SOURCES + "test_nvml.py::test_an_index_follows_the_pci_bus",),
+    "cortex 166: mean of cards": (POWER + "test_recording.py::test_four_gpus_of_300_w_take_12000_j_in_ten_seconds",),
+    "codecarbon 936: several processes": (
+        POWER + "test_attribution.py::test_processes_on_one_card_share_it_by_their_time",
+    ),
+    "nviwatch 28: one unsupported fact": (SOURCES + "test_nvml.py::test_each_fact_fails_alone",),
+    "pai 889: lost GPU": (POWER + "test_recording.py::test_a_lost_gpu_ends_its_series_and_the_others_go_on",),
+    "codecarbon 420: power under an energy label": (
+        POWER + "test_instruments.py::test_0_3_kw_for_two_hours_are_0_6_kwh",
+    ),
+    "kepler 2465: idle handed out or lost": (POWER + "test_energy.py::test_active_and_idle_add_up_to_the_node",),
+}
+
+
+def test_every_test_that_is_named_here_exists():
+    assert missing(name for names in PROVEN.values() for name in names) == []
 
 
 def calc(name, **inputs):

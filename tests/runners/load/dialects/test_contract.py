@@ -138,6 +138,27 @@ def test_the_first_token_is_the_first_generated_text_and_not_the_first_event(dia
     assert row["first_token_ns"] <= row["first_answer_ns"] <= row["last_token_ns"]
 
 
+CALLING = (
+    Dialect.OPENAI_CHAT, Dialect.OPENAI_RESPONSES, Dialect.ANTHROPIC_MESSAGES, Dialect.OLLAMA_CHAT,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", CALLING)
+def test_a_tool_call_is_generated_content_with_its_name_and_arguments_once(dialect):
+    answer = Answer(offline(dialect, list(enumerate(SAMPLES[dialect].stream, 10))), form(dialect))
+    assert answer.said.answer_text.replace(" ", "") == 'Hellof{"a":1}'
+
+
+@pytest.mark.parametrize("dialect", CALLING)
+def test_an_answer_that_is_only_a_tool_call_is_ok_and_has_a_first_token(dialect):
+    sample = SAMPLES[dialect]
+    called = [piece for number, piece in enumerate(sample.stream) if number not in sample.tokens[:3]]
+    row = row_of(dialect, as_stream(dialect, *called))
+    assert (row["outcome"], row["events"]) == ("ok", len(sample.tokens) - 3)
+    assert row["first_token_ns"] is not None
+    assert row["first_answer_ns"] is None
+
+
 @streamed_dialects
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())

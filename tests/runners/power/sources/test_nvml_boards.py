@@ -105,7 +105,10 @@ def test_processes_that_come_later_are_counted_and_those_there_before_are_the_se
     samples, account = play("gpus 1\nprocess 0 11\nprocess 0 12\nprocess 0 99 14 16\n", ticks=200)
     told = [count for count in samples["other_processes"].to_pylist() if count is not None]
     assert (min(told), max(told), told[0], told[-1]) == (0, 1, 0, 0)
-    assert "several_processes" in codes(account)
+    note = next(note["text"] for note in account["notes"] if note["code"] == "several_processes")
+    assert note.startswith("2 compute processes on ")
+    assert "from the start (python3) are all taken to be the server's" in note
+    assert "--gpu-shared" in note
     assert account["devices"][0]["facts"]["processes"] == 2
 
 
