@@ -42,8 +42,7 @@ def main(argument: str) -> int:
 
 
 def _upstream(index: int, engine: RunningEngine) -> Upstream:
-    where = parse_endpoint(engine.url)
-    return Upstream(str(index), where.host, where.port, engine.model)
+    return Upstream(str(index), parse_endpoint(engine.url), engine.model)
 
 
 def _tell(stopped: Sequence[int]) -> Callable[[str], None]:

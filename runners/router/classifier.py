@@ -7,7 +7,6 @@ which its authors marked as easy or hard. Its judgement is no better than theirs
 import functools
 import json
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log2
@@ -132,4 +131,3 @@ def to_json() -> dict[str, Any]:
 
 if __name__ == "__main__":
     (_FOLDER / "classifier.json").write_text(json.dumps(to_json(), indent=2) + "\n")
-    sys.exit(0)

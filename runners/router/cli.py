@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
             for name, text in options.pairs(args.option, "--option")
         }
         options.check(POLICY, given, "--option")
-        upstreams = [_upstream(index, text) for index, text in enumerate(args.upstream)]
+        upstreams = [upstream_of(index, text) for index, text in enumerate(args.upstream)]
         settings = settings_of(given)
         if found := complaint(settings, len(upstreams)):
             raise SpecError(f"--upstream: {found}")
@@ -45,9 +45,10 @@ def run(args: argparse.Namespace) -> int:
     return Exit.VALID
 
 
-def _upstream(index: int, text: str) -> Upstream:
+def upstream_of(index: int, text: str) -> Upstream:
+    """Of URL or URL=MODEL. Raises AddressError, SpecError."""
     url, _, model = text.partition("=")
     found = parse_endpoint(url)
     if found.tls or found.base_path:
         raise SpecError(f"--upstream: {url}: write it as http://HOST:PORT; the router speaks plain HTTP")
-    return Upstream(str(index), found.host, found.port, model)
+    return Upstream(str(index), found, model)

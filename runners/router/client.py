@@ -1,6 +1,8 @@
 """One connection from a client: its requests one after the other, their answers byte by byte."""
 
 import asyncio
+import socket
+import struct
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,23 +18,26 @@ _OWN = frozenset(
      b"content-length", b"host")
 )  # fmt: skip
 MAX_BODY_BYTES = 64 * 1024 * 1024
+#: Of SO_LINGER: closing sends a reset, which no reader takes for the end of an answer.
+_RESET = struct.pack("ii", 1, 0)
 _REASONS = {200: "OK", 400: "Bad Request", 413: "Content Too Large", 501: "Not Implemented", 502: "Bad Gateway"}
 
 
 @dataclass(frozen=True)
 class Request:
+    """``version``: of HTTP; the upstream is asked in the same, so that its answer has a form that the client reads."""
+
     method: str
     path: str
-    headers: tuple[tuple[bytes, bytes], ...]
-    body: bytes
-    keep_alive: bool
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    body: bytes = b""
+    version: str = "1.1"
+    keep_alive: bool = True
 
-    def to_upstream(self, host: str, port: int, body: bytes) -> bytes:
+    def to_upstream(self, host: str, body: bytes) -> bytes:
         """As bytes for that upstream, whatever connection the client keeps."""
-        lines = [
-            b"%b %b HTTP/1.1" % (self.method.encode(), self.path.encode("latin-1")),
-            b"Host: %b:%d" % (host.encode(), port),
-        ]
+        first = f"{self.method} {self.path} HTTP/{self.version}"
+        lines = [first.encode("latin-1"), b"Host: %b" % host.encode()]
         lines += [b"%b: %b" % header for header in self.headers if header[0].lower() not in _OWN]
         if body or self.method != "GET":
             lines.append(b"Content-Length: %d" % len(body))
@@ -75,8 +80,14 @@ class Client(asyncio.Protocol):
 
     def close(self, *, broken: bool = False) -> None:
         """``broken``: what was sent is not whole, and must not look so."""
-        if self._transport is not None:
-            (self._transport.abort if broken else self._transport.close)()
+        self._waiting.clear()
+        if self._transport is None:
+            return
+        if broken:
+            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            self._transport.abort()
+        else:
+            self._transport.close()
 
     # asyncio's callbacks
 
@@ -87,7 +98,7 @@ class Client(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+        except httptools.HttpParserError as error:
             if self._task is None:
                 self.answer(self._refused or 400, f"this request cannot be read: {error.__context__ or error}")
             self.close()
@@ -124,7 +135,11 @@ class Client(asyncio.Protocol):
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        if any(name.lower() == b"expect" for name, _ in self._headers) and self._transport is not None:
+        if self._parser.should_upgrade():
+            self._refused = 501
+            raise ValueError("it asks for another protocol than HTTP/1.1")
+        waits = any(name.lower() == b"expect" for name, _ in self._headers)
+        if waits and self._task is None and self._transport is not None:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, piece: bytes) -> None:
@@ -134,10 +149,9 @@ class Client(asyncio.Protocol):
             raise ValueError(f"it is larger than {MAX_BODY_BYTES} bytes")
 
     def on_message_complete(self) -> None:
-        method, keep = self._parser.get_method().decode(), self._parser.should_keep_alive()
-        self._waiting.append(
-            Request(method, self._path.decode("latin-1"), tuple(self._headers), bytes(self._body), bool(keep))
-        )
+        parser, path = self._parser, self._path.decode("latin-1")
+        method, version, keep = parser.get_method().decode(), parser.get_http_version(), parser.should_keep_alive()
+        self._waiting.append(Request(method, path, tuple(self._headers), bytes(self._body), version, bool(keep)))
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._answer_all())
 
@@ -150,7 +164,6 @@ class Client(asyncio.Protocol):
                 self._source = None
                 if not request.keep_alive:
                     self.close()
-                    return
         except Exception:
             self.close(broken=True)
             raise

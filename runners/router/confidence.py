@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from runners.load.dialects.logprobs import COMPLETIONS
-from runners.load.sse import Decoder
+from runners.load.sse import Decoder, EventTooLarge
 from runners.router.prompts import body_of
 
 
@@ -19,7 +19,10 @@ def asking(path: str, body: dict[str, Any]) -> bytes:
 
 def mean_logprob(answer: bytes) -> float | None:
     """Nats per token, of a whole body: JSON, or a stream of events. None where it has no log probabilities."""
-    values = [token.logprob for part in _parts(answer) for token in COMPLETIONS.read(part)]
+    try:
+        values = [token.logprob for part in _parts(answer) for token in COMPLETIONS.read(part)]
+    except EventTooLarge:
+        return None
     return sum(values) / len(values) if values else None
 
 

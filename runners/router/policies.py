@@ -74,7 +74,7 @@ def _prefix_affinity(settings: Settings) -> Choose:
     """Highest random weight (Thaler and Ravishankar 1998): a replica that goes moves only its own prefixes."""
 
     def choose(prompt: str, in_flight: Sequence[int]) -> Choice:
-        prefix = prompt.encode(errors="replace")[: settings.prefix_bytes]
+        prefix = prompt[: settings.prefix_bytes].encode(errors="replace")[: settings.prefix_bytes]
         weights = [blake2b(prefix, salt=b"%d" % index, digest_size=8).digest() for index in range(len(in_flight))]
         home = max(range(len(in_flight)), key=weights.__getitem__)
         if in_flight[home] - min(in_flight) < settings.overload:

@@ -15,14 +15,10 @@ from runners.router.counts import Counts
 from runners.router.policies import DECISIONS, Choice, chooser, to_large, to_small
 from runners.router.prompts import body_of, prompt_of
 from runners.router.settings import LARGE, SMALL, Settings
-from runners.router.upstream import Connection, Gone, Upstream, nothing
+from runners.router.upstream import Gone, Upstream
 
 _PAGE_S = 5.0
 _BACKLOG = 1024
-
-
-def _nobody(connection: Connection) -> None:
-    """Answers that the router keeps to itself are never paused."""
 
 
 class Router:
@@ -40,8 +36,8 @@ class Router:
 
     async def _serve(self, request: Request, client: Client) -> None:
         path = request.path.partition("?")[0]
-        if request.method in ("HEAD", "CONNECT"):
-            client.answer(501, f"this router passes no {request.method} on")
+        if request.method == "HEAD":
+            client.answer(501, "this router passes no HEAD on: ask with GET")
             client.close()
         elif request.method == "GET" and path == "/health":
             client.answer(200, b'{"status":"ok"}')
@@ -73,7 +69,7 @@ class Router:
         asked = self._bytes(request, body, upstream, confidence.asking(request.path, self._renamed(body, upstream)))
         self._counts.requests[upstream.name] += 1
         try:
-            kept = await upstream.ask(asked, answer.extend, _nobody, content.extend)
+            kept = await upstream.ask(asked, answer.extend, body=content.extend)
         except Gone:
             self._counts.failures[upstream.name] += 1
             return to_large("small_failed")
@@ -93,9 +89,7 @@ class Router:
             if choice.decision:
                 self._counts.requests[upstream.name] += 1
             try:
-                if not await upstream.ask(
-                    self._bytes(request, body, upstream), client.pass_on, client.comes_from, nothing
-                ):
+                if not await upstream.ask(self._bytes(request, body, upstream), client.pass_on, client.comes_from):
                     client.close()
                 return
             except Gone as error:
@@ -117,7 +111,7 @@ class Router:
         if content is None:
             renamed = body if body is None else self._renamed(body, upstream)
             content = request.body if renamed is body or renamed is None else orjson.dumps(renamed)
-        return request.to_upstream(upstream.host, upstream.port, content)
+        return request.to_upstream(upstream.where.authority, content)
 
     async def _pages(self) -> dict[str, str]:
         """The metrics pages of the upstreams that have one."""
@@ -126,13 +120,13 @@ class Router:
 
     async def _page(self, upstream: Upstream) -> str:
         answer, content = bytearray(), bytearray()
-        request = Request("GET", "/metrics", (), b"", True).to_upstream(upstream.host, upstream.port, b"")
-        connection = Upstream(upstream.name, upstream.host, upstream.port)
+        request = Request("GET", "/metrics").to_upstream(upstream.where.authority, b"")
+        apart = Upstream(upstream.name, upstream.where)  # no request of a client is in flight
         try:
             async with asyncio.timeout(_PAGE_S):
-                await connection.ask(request, answer.extend, _nobody, content.extend)
+                await apart.ask(request, answer.extend, body=content.extend)
         except (Gone, TimeoutError):
             return ""
-        for idle in connection.idle:
+        for idle in apart.idle:
             idle.close()
         return content.decode(errors="replace") if b" 200 " in answer.split(b"\r\n", 1)[0] else ""

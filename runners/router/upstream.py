@@ -6,12 +6,19 @@ from dataclasses import dataclass, field
 
 import httptools
 
+from runners.address import Endpoint
+
 Sink = Callable[[bytes], None]
+Taken = Callable[["Connection"], None]
 _CONNECT_S = 10.0
 
 
-def nothing(data: bytes) -> None:
+def _nowhere(data: bytes) -> None:
     """Where bytes go that nobody wants."""
+
+
+def _unpaused(connection: "Connection") -> None:
+    """Of an answer that is taken as fast as it comes."""
 
 
 class Gone(Exception):
@@ -23,13 +30,12 @@ class Upstream:
     """``model``: its name there, put in the place of the request's; empty: requests go as they are."""
 
     name: str
-    host: str
-    port: int
+    where: Endpoint
     model: str = ""
     in_flight: int = 0
     idle: list["Connection"] = field(default_factory=list)
 
-    async def ask(self, request: bytes, sink: Sink, taken: Callable[["Connection"], None], body: Sink) -> bool:
+    async def ask(self, request: bytes, sink: Sink, taken: Taken = _unpaused, body: Sink = _nowhere) -> bool:
         """``sink`` hears the answer as its bytes came, ``body`` what it holds, ``taken`` the connection, which may be
         paused. Gives whether the connection was kept. Raises Gone.
         """
@@ -46,9 +52,7 @@ class Upstream:
         finally:
             self.in_flight -= 1
 
-    async def _on(
-        self, connection: "Connection", request: bytes, sink: Sink, taken: Callable[["Connection"], None], body: Sink
-    ) -> bool:
+    async def _on(self, connection: "Connection", request: bytes, sink: Sink, taken: Taken, body: Sink) -> bool:
         connection.pause(paused=False)
         taken(connection)
         try:
@@ -66,7 +70,7 @@ class Upstream:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_CONNECT_S):
-                _, connection = await loop.create_connection(Connection, self.host, self.port)
+                _, connection = await loop.create_connection(Connection, self.where.host, self.where.port)
         except TimeoutError:
             raise Gone(f"did not accept a connection within {_CONNECT_S:g} seconds") from None
         except OSError as error:
@@ -81,16 +85,16 @@ class Connection(asyncio.Protocol):
         self.heard = False
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[bool] | None = None
-        self._sink: Sink = nothing
-        self._body: Sink = nothing
+        self._sink: Sink = _nowhere
+        self._body: Sink = _nowhere
         self._parser = httptools.HttpResponseParser(self)
-        self._framed = self._until_close = False
+        self._framed = self._until_close = self._whole = self._kept = False
 
     async def ask(self, request: bytes, sink: Sink, body: Sink) -> bool:
         """Whether the connection may be used again. Raises Gone."""
         self._sink, self._body = sink, body
         self._parser = httptools.HttpResponseParser(self)
-        self.heard = self._until_close = False
+        self.heard = self._until_close = self._whole = False
         self._answer = asyncio.get_running_loop().create_future()
         if self._transport is None or self._transport.is_closing():
             raise Gone("has closed the connection")
@@ -121,7 +125,10 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._end(Gone(f"does not speak HTTP ({error})"))
+            if not self._whole:
+                self._end(Gone(f"does not speak HTTP ({error})"))
+        if self._whole:
+            self._end(None, kept=self._kept)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._until_close and error is None:
@@ -141,8 +148,8 @@ class Connection(asyncio.Protocol):
     # llhttp's callbacks
 
     def on_message_begin(self) -> None:
-        self._until_close = False
-        self._framed = False
+        self._until_close = self._framed = False
+        self._kept = False  # what follows a whole answer belongs to nobody: the connection cannot be used again
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._framed = self._framed or name.lower() in (b"content-length", b"transfer-encoding")
@@ -154,5 +161,5 @@ class Connection(asyncio.Protocol):
         self._body(body)
 
     def on_message_complete(self) -> None:
-        if self._parser.get_status_code() >= 200:
-            self._end(None, kept=bool(self._parser.should_keep_alive()))
+        if self._parser.get_status_code() >= 200 and not self._whole:
+            self._whole, self._kept = True, bool(self._parser.should_keep_alive())

@@ -1,13 +1,12 @@
 """Asking a router, and servers that answer as told."""
 
 import json
+import socket
 import threading
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-from tests.services.misbehaving import serving
 
 ROOT = Path(__file__).resolve().parents[3]
 #: The name ends with "keep": the server leaves the connection open.
@@ -43,5 +42,6 @@ def in_background(call: Callable[[], Any]) -> threading.Thread:
 
 def dead() -> str:
     """An address at which nobody listens."""
-    with serving({}) as server:
-        return server.url
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{found.getsockname()[1]}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from runners.__main__ import main
 from runners.router import classifier
 from runners.router.confidence import mean_logprob
 from tests.runners.router.asking import ROOT, ask, dead, metrics
@@ -43,7 +44,7 @@ def sent_on(url: str) -> str:
 
 def test_rules_send_long_prompts_and_hard_words_to_the_large_model(servers, router) -> None:
     small, large = servers(says("small"), says("large"))
-    url = router(small.url, large.url, policy="rules", max_words=5, hard_words="prove,derive")
+    url = router(small.url, large.url, policy="rules", max_words=5, hard_words=["prove", "derive"])
     assert "small" in ask(url, "one two three")
     assert "large" in ask(url, "one two three four five six")
     assert "large" in ask(url, "Prove it")
@@ -108,6 +109,7 @@ def test_the_shipped_classifier_is_what_its_recipe_makes() -> None:
     for one, other in weights:
         assert one == pytest.approx(other, abs=2e-6)
     assert kept["left_out_accuracy"] == made["left_out_accuracy"] > 0.9
+    assert kept["made_from"] == made["made_from"]
 
 
 @pytest.mark.parametrize(
@@ -119,8 +121,29 @@ def test_the_shipped_classifier_is_what_its_recipe_makes() -> None:
         ([], "give at least one"),
     ],
 )
-def test_what_cannot_be_routed_is_refused_with_the_fix(words: list[str], said: str) -> None:
+def test_what_cannot_be_routed_is_refused_with_the_fix(capsys, words: list[str], said: str) -> None:
+    assert main(["router", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_command_serves_until_it_is_told_to_end(servers) -> None:
+    small, large = servers(says("small"), says("large"))
+    words = [
+        "--upstream",
+        small.url,
+        "--upstream",
+        large.url,
+        "--option",
+        "policy=rules",
+        "--option",
+        "hard_words=prove",
+    ]
     command = [sys.executable, "-m", "runners", "router", *words]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
-    assert ended.returncode == 2
-    assert said in ended.stderr
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            url = json.loads(process.stdout.readline())["url"]
+            assert "large" in ask(url, "Prove it")
+        finally:
+            process.terminate()
+        assert process.wait(10) == 0

@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import socket
 import threading
 import time
 import urllib.error
@@ -36,6 +37,15 @@ def until(true: Callable[[], Any]) -> None:
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def raw(url: str, version: str, headers: str = "") -> bytes:
+    """All that the router sends until it closes."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        head = f"POST /v1/chat/completions HTTP/{version}\r\nContent-Length: {len(body())}\r\n{headers}\r\n"
+        client.sendall(head.encode() + body())
+        return b"".join(iter(lambda: client.recv(65536), b""))
 
 
 def count(page: str, name: str, labels: str) -> int:
@@ -199,6 +209,58 @@ def test_what_an_upstream_ends_by_closing_is_whole(servers, router) -> None:
 
     (one,) = servers(closes)
     assert ask(router(one.url)) == "data: all of it\n\n"
+
+
+def test_what_an_upstream_ends_by_a_reset_does_not_look_whole(servers, router) -> None:
+    def resets(wire: Wire) -> None:
+        wire.head("Connection: close", chunked=False)
+        wire.raw(b"data: a part")
+        time.sleep(0.1)
+        wire.reset()
+
+    (one,) = servers(resets)
+    with pytest.raises(ConnectionError):
+        ask(router(one.url))
+
+
+def test_more_than_was_announced_is_not_taken_for_the_next_answer(servers, router) -> None:
+    def rambles(wire: Wire) -> None:
+        wire.head("Content-Length: 4", chunked=False)
+        wire.raw(b"wholeHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong")
+
+    (one,) = servers(rambles)
+    url = router(one.url)
+    assert [ask(url), ask(url)] == ["whol", "whol"]
+    assert one.connections == 2
+
+
+def test_a_connection_that_was_closed_while_it_lay_idle_costs_no_request(servers, router) -> None:
+    def leaves(wire: Wire) -> None:
+        good(wire)
+        wire.sock.shutdown(socket.SHUT_RDWR)
+
+    (one,) = servers(leaves)
+    url = router(one.url)
+    for _ in range(3):
+        assert "[DONE]" in ask(url)
+        time.sleep(0.02)
+    assert len(one.requests) == one.connections == 3
+    assert count(metrics(url), "router_failures_total", 'upstream="0"') == 0
+
+
+def test_a_client_of_http_1_0_is_answered_in_its_own_protocol(servers, router) -> None:
+    (one,) = servers(good)
+    answer = raw(router(one.url), "1.0")
+    assert b"[DONE]" in answer
+    assert one.heads[0].startswith(b"POST /v1/chat/completions HTTP/1.0\r\n")
+
+
+def test_another_protocol_is_refused_in_words(servers, router) -> None:
+    (one,) = servers(good)
+    answer = raw(router(one.url), "1.1", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n")
+    assert answer.startswith(b"HTTP/1.1 501 ")
+    assert b"another protocol" in answer
+    assert one.requests == []
 
 
 def test_the_name_of_the_model_is_that_of_the_upstream(servers, router) -> None:
