@@ -95,9 +95,9 @@ class Connection(asyncio.Protocol):
         self._sink, self._body = sink, body
         self._parser = httptools.HttpResponseParser(self)
         self.heard = self._until_close = self._whole = False
-        self._answer = asyncio.get_running_loop().create_future()
         if self._transport is None or self._transport.is_closing():
             raise Gone("has closed the connection")
+        self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return await self._answer
 
