@@ -8,6 +8,7 @@ from observatory.studies.ready_made.interference import INTERFERENCE
 from observatory.studies.ready_made.load_balancing import LOAD_BALANCING
 from observatory.studies.ready_made.on_device import ON_DEVICE
 from observatory.studies.ready_made.prefix_caching import PREFIX_CACHING
+from observatory.studies.ready_made.reasoning import REASONING
 from observatory.studies.ready_made.routing import ROUTING
 from observatory.studies.ready_made.smaller_model import SMALLER_MODEL
 from observatory.studies.ready_made.speculation import SPECULATION
@@ -29,5 +30,6 @@ READY_MADE: tuple[ReadyMade, ...] = (
     ROUTING,
     LOAD_BALANCING,
     ON_DEVICE,
+    REASONING,
 )
 BY_SLUG = {ready.slug: ready for ready in READY_MADE}
