@@ -31,5 +31,5 @@ def _parts(answer: bytes) -> Iterator[Any]:
     if whole is not None:
         yield whole
         return
-    for event in Decoder().feed(answer, 0):
+    for event in iter(Decoder(answer).next, None):
         yield body_of(event.data)
