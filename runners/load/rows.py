@@ -32,6 +32,7 @@ _COLUMNS = (
     "sent_ns",
     "connect_ns",
     "first_token_ns",
+    "first_answer_ns",
     "last_token_ns",
     "end_ns",
     "asked_input_tokens",
@@ -39,6 +40,7 @@ _COLUMNS = (
     "input_tokens",
     "cached_tokens",
     "output_tokens",
+    "reasoning_tokens",
     "events",
 )
 

@@ -190,6 +190,7 @@ def _latencies(rows: StageRows, spec: RunSpec) -> dict[str, Any]:
         "ttft_ms": distribution(rows.between_ms("sent_ns", "first_token_ns")[0]),
         "ttft_from_schedule_ms": distribution(rows.between_ms("due_ns", "first_token_ns")[0]),
         "tpot_ms": distribution(tpot_ms),
+        "first_answer_ms": distribution(rows.between_ms("sent_ns", "first_answer_ns")[0]),
         "task_ms": distribution(rows.tasks.ms) if isinstance(spec.workload.source, Agents) else None,
         "itl_ms": distribution(gaps.token_ms, clusters=gaps.token_clusters) if observable else None,
         "event_gap_ms": distribution(gaps.event_ms, clusters=gaps.event_clusters) if observable else None,
@@ -197,6 +198,7 @@ def _latencies(rows: StageRows, spec: RunSpec) -> dict[str, Any]:
         "interactivity_tokens_per_s": distribution(1e3 / tpot_ms[tpot_ms > 0]),
         "input_tokens": distribution(_known(rows, "input_tokens")),
         "output_tokens": distribution(_known(rows, "output_tokens")),
+        "reasoning_tokens": distribution(_known(rows, "reasoning_tokens")),
         "connect_ms": distribution(connect_ns[connect_ns != MISSING] / 1e6),
         "lag_ms": distribution(rows.between_ms("due_ns", "sent_ns", within=rows.measured)[0]),
     }

@@ -5,8 +5,11 @@ from observatory.studies.ready_made.batching import BATCHING
 from observatory.studies.ready_made.cache_quantization import CACHE_QUANTIZATION
 from observatory.studies.ready_made.continuous_batching import CONTINUOUS_BATCHING
 from observatory.studies.ready_made.interference import INTERFERENCE
+from observatory.studies.ready_made.load_balancing import LOAD_BALANCING
 from observatory.studies.ready_made.on_device import ON_DEVICE
 from observatory.studies.ready_made.prefix_caching import PREFIX_CACHING
+from observatory.studies.ready_made.reasoning import REASONING
+from observatory.studies.ready_made.routing import ROUTING
 from observatory.studies.ready_made.smaller_model import SMALLER_MODEL
 from observatory.studies.ready_made.speculation import SPECULATION
 from observatory.studies.ready_made.two_phases import TWO_PHASES
@@ -24,6 +27,9 @@ READY_MADE: tuple[ReadyMade, ...] = (
     CACHE_QUANTIZATION,
     SPECULATION,
     SMALLER_MODEL,
+    ROUTING,
+    LOAD_BALANCING,
     ON_DEVICE,
+    REASONING,
 )
 BY_SLUG = {ready.slug: ready for ready in READY_MADE}

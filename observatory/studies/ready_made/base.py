@@ -31,6 +31,18 @@ def llamacpp(model: str = MODEL, threads: int | None = None, **options: Any) -> 
     return {"engine": "llama.cpp", "model": model, "options": named} | ({"threads": threads} if threads else {})
 
 
+def router(policy: str, *upstreams: Json, **options: Any) -> Json:
+    """The recipe of a router with these engines behind it; of two models the small one first."""
+    return {"engine": "router", "options": {"policy": policy, **options, "upstreams": list(upstreams)}}
+
+
+def _engine_words(recipe: Json) -> str:
+    options = [f"{name}={value}" for name, value in recipe["options"].items() if name != "upstreams"]
+    threads = [f"threads={recipe['threads']}"] if "threads" in recipe else []
+    behind = [f"before {_engine_words(upstream)}" for upstream in recipe["options"].get("upstreams", [])]
+    return " ".join([recipe["engine"], *filter(None, [recipe.get("model")]), *threads, *options, *behind])
+
+
 @dataclass(frozen=True)
 class Sketch:
     """An arm whose engine the observatory starts by the ``recipe`` of an endpoint. Equal recipes are one deployment."""
@@ -45,11 +57,8 @@ class Sketch:
     @property
     def words(self) -> str:
         """Such as "llama.cpp SmolLM2-135M-Instruct n_parallel=1; load.levels=[8]"."""
-        options = [f"{name}={value}" for name, value in self.recipe["options"].items()]
-        threads = [f"threads={self.recipe['threads']}"] if "threads" in self.recipe else []
-        engine = " ".join([self.recipe["engine"], self.recipe["model"], *threads, *options])
         asked = [f"{part}.{name}={value}" for part, fields in self.spec.items() for name, value in fields.items()]
-        return "; ".join([engine, *asked])
+        return "; ".join([_engine_words(self.recipe), *asked])
 
 
 @dataclass(frozen=True)
