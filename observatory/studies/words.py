@@ -81,6 +81,7 @@ def _server_words(turns: ArmTurns) -> str:
     names = {
         "accepted_share": "of the drafted tokens were accepted",
         "prefix_hit_share": "of the prompt came from the cache",
+        "sent_on_share": "of the requests were asked of the large model",
     }
     found = [
         f"{significant(100 * means[name, 'mean'])} % {words}"

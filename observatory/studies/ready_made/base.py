@@ -37,6 +37,18 @@ def vllm(model: str = f"{MODEL}:HF", cores: tuple[int, ...] = (), **options: Any
     return {"engine": "vllm", "model": model, "options": named} | ({"cores": list(cores)} if cores else {})
 
 
+def router(policy: str, *upstreams: Json, **options: Any) -> Json:
+    """The recipe of a router with these engines behind it; of two models the small one first."""
+    return {"engine": "router", "options": {"policy": policy, **options, "upstreams": list(upstreams)}}
+
+
+def _engine_words(recipe: Json) -> str:
+    options = [f"{name}={value}" for name, value in recipe["options"].items() if name != "upstreams"]
+    bound = [f"{name}={recipe[name]}" for name in ("threads", "cores") if name in recipe]
+    behind = [f"before {_engine_words(upstream)}" for upstream in recipe["options"].get("upstreams", [])]
+    return " ".join([recipe["engine"], *filter(None, [recipe.get("model")]), *bound, *options, *behind])
+
+
 @dataclass(frozen=True)
 class Sketch:
     """An arm whose engine the observatory starts by the ``recipe`` of an endpoint. Equal recipes are one deployment."""
@@ -51,11 +63,8 @@ class Sketch:
     @property
     def words(self) -> str:
         """Such as "llama.cpp SmolLM2-135M-Instruct n_parallel=1; load.levels=[8]"."""
-        options = [f"{name}={value}" for name, value in self.recipe["options"].items()]
-        bound = [f"{name}={self.recipe[name]}" for name in ("threads", "cores") if name in self.recipe]
-        engine = " ".join([self.recipe["engine"], self.recipe["model"], *bound, *options])
         asked = [f"{part}.{name}={value}" for part, fields in self.spec.items() for name, value in fields.items()]
-        return "; ".join([engine, *asked])
+        return "; ".join([_engine_words(self.recipe), *asked])
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,9 @@ class ReadyMade:
     @property
     def engines(self) -> frozenset[str]:
         """What it takes to carry it out."""
-        return frozenset(arm.recipe["engine"] for arm in self.arms)
+        recipes = [arm.recipe for arm in self.arms]
+        behind = [upstream for recipe in recipes for upstream in recipe["options"].get("upstreams", [])]
+        return frozenset(recipe["engine"] for recipe in (*recipes, *behind))
 
     def shortened(self) -> "ReadyMade":
         """With fewer requests and repeats: it shows that everything works, and decides nothing."""
