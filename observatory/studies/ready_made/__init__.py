@@ -4,6 +4,7 @@ from observatory.studies.ready_made.base import ReadyMade, Short, Sketch, make
 from observatory.studies.ready_made.batching import BATCHING
 from observatory.studies.ready_made.cache_quantization import CACHE_QUANTIZATION
 from observatory.studies.ready_made.continuous_batching import CONTINUOUS_BATCHING
+from observatory.studies.ready_made.disaggregation import DISAGGREGATION
 from observatory.studies.ready_made.interference import INTERFERENCE
 from observatory.studies.ready_made.load_balancing import LOAD_BALANCING
 from observatory.studies.ready_made.mixture import MIXTURE
@@ -27,6 +28,7 @@ READY_MADE: tuple[ReadyMade, ...] = (
     PAGED_CACHE,
     PREFIX_CACHING,
     INTERFERENCE,
+    DISAGGREGATION,
     WEIGHT_QUANTIZATION,
     CACHE_QUANTIZATION,
     SPECULATION,
