@@ -5,6 +5,8 @@ from typing import Any
 from observatory.studies.ready_made.base import Json, ReadyMade, Short, Sketch, router, vllm
 
 _LONGEST, _BLOCK, _CHUNK, _WHOLE = 1280, 32, 256, 2048
+#: The connector hands over what the first step of a prompt computed: all prompts in flight fit into one step.
+_ALL_AT_ONCE = 4 * _WHOLE
 
 
 def _engine(*cores: int, chunk: int = _WHOLE, **options: Any) -> Json:
@@ -25,7 +27,7 @@ def _handing_over(core: int, role: str) -> Json:
         "kv_role": role,
         "kv_connector_extra_config": {"shared_storage_path": "{scratch}"},
     }
-    return _engine(core, kv_transfer_config=transfer)
+    return _engine(core, chunk=_ALL_AT_ONCE, kv_transfer_config=transfer)
 
 
 def _arm(name: str, recipe: Json, cores: int, tokens: int) -> Sketch:
