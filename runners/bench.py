@@ -222,7 +222,7 @@ class Bench:
 
     def _work(self, plan: StagePlan, checked: Checked) -> Work:
         context = Context(
-            seed=self.spec.workload.seed,
+            seed=f"{self.spec.workload.seed}/stage{plan.index}",
             salt=f"{self.spec.salt}/stage{plan.index}",
             fit=checked.fit,
             count_tokens=checked.count_tokens,

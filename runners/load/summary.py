@@ -195,6 +195,7 @@ def _latencies(rows: StageRows, spec: RunSpec) -> dict[str, Any]:
     ttft_ms, _ = rows.between_ms("sent_ns", "first_token_ns")
     scheduled_ms, _ = rows.between_ms("due_ns", "first_token_ns")
     e2e_ms, _ = rows.between_ms("sent_ns", "last_token_ns")
+    answer_ms, _ = rows.between_ms("sent_ns", "first_answer_ns")
     lag_ms, _ = rows.between_ms("due_ns", "sent_ns", within=rows.measured)
     tpot_ms, _ = rows.tpot_ms
     gaps = rows.gaps
@@ -204,6 +205,7 @@ def _latencies(rows: StageRows, spec: RunSpec) -> dict[str, Any]:
         "ttft_ms": distribution(ttft_ms),
         "ttft_from_schedule_ms": distribution(scheduled_ms),
         "tpot_ms": distribution(tpot_ms),
+        "first_answer_ms": distribution(answer_ms),
         "task_ms": distribution(rows.tasks.ms) if isinstance(spec.workload.source, Agents) else None,
         "itl_ms": distribution(gaps.token_ms, clusters=gaps.token_clusters) if observable else None,
         "event_gap_ms": distribution(gaps.event_ms, clusters=gaps.event_clusters) if observable else None,
@@ -211,6 +213,7 @@ def _latencies(rows: StageRows, spec: RunSpec) -> dict[str, Any]:
         "interactivity_tokens_per_s": distribution(1e3 / tpot_ms[tpot_ms > 0]),
         "input_tokens": distribution(_known(rows, "input_tokens")),
         "output_tokens": distribution(_known(rows, "output_tokens")),
+        "reasoning_tokens": distribution(_known(rows, "reasoning_tokens")),
         "connect_ms": distribution(connect_ns[connect_ns != MISSING] / 1e6),
         "lag_ms": distribution(lag_ms),
     }

@@ -11,6 +11,7 @@ from observatory.studies.ready_made.mixture import MIXTURE
 from observatory.studies.ready_made.on_device import ON_DEVICE
 from observatory.studies.ready_made.paged_cache import PAGED_CACHE
 from observatory.studies.ready_made.prefix_caching import PREFIX_CACHING
+from observatory.studies.ready_made.reasoning import REASONING
 from observatory.studies.ready_made.routing import ROUTING
 from observatory.studies.ready_made.scaling import SCALING
 from observatory.studies.ready_made.smaller_model import SMALLER_MODEL
@@ -38,6 +39,7 @@ READY_MADE: tuple[ReadyMade, ...] = (
     ROUTING,
     LOAD_BALANCING,
     ON_DEVICE,
+    REASONING,
     WEIGHT_QUANTIZATION_VLLM,
 )
 BY_SLUG = {ready.slug: ready for ready in READY_MADE}

@@ -31,12 +31,10 @@ ROUTING = ReadyMade(
     ),
     spec={
         "workload": {"input_tokens": {"shape": "uniform", "low": 40, "high": 72}, "output_tokens": 48},
-        "load": {"levels": [1], "requests": 32, "warmup_s": 1},
+        "load": {"levels": [1], "requests": 32, "warmup_s": 0},
         "power": {"idle_s": 2},
     },
-    short=Short(
-        {"load": {"requests": 7, "warmup_s": 0}, "workload": {"output_tokens": 24}}, arms=("large alone", "confidence")
-    ),
+    short=Short({"load": {"requests": 7}, "workload": {"output_tokens": 24}}, arms=("large alone", "confidence")),
     measures=(
         {"metric": "e2e_ms", "statistic": "mean"},
         {"metric": "ttft_ms", "statistic": "mean"},
