@@ -20,11 +20,17 @@ class Turn:
     waits: bool = False
 
     @property
-    def server_shares(self) -> Mapping[str, float]:
-        """Shares by the server's own counters, such as that of drafted tokens that were accepted."""
+    def server_numbers(self) -> Mapping[str, float]:
+        """By the server's own counters: shares, such as that of drafted tokens that were accepted, requests that were
+        put back, and how many it computed on at once.
+        """
         summary = (self.slot.run.summary if self.slot.run else None) or {}
         stage: Mapping[str, Any] = next(iter(summary.get("stages", [])), {})
-        return (stage.get("server") or {}).get("shares") or {}
+        server = stage.get("server") or {}
+        running = server.get("gauges", {}).get("requests_running", {}).get("mean")
+        put_back = server.get("counters", {}).get("preemptions")
+        found = {**server.get("shares", {}), "requests_running": running, "preemptions": put_back}
+        return {name: value for name, value in found.items() if value is not None}
 
     def number(self, key: tuple[str, str]) -> Number | None:
         return None if self.stage is None else self.stage.numbers.get(key)
@@ -50,8 +56,8 @@ class ArmTurns:
         """Of every statistic that some repeat has, and of what the server counted, over those that have it."""
         keys = dict.fromkeys(key for stage in self.usable for key in stage.numbers)
         found = {key: list(self.values(key).values()) for key in keys}
-        for shares in (turn.server_shares for turn in self.turns.values() if turn.stage is not None):
-            for name, value in shares.items():
+        for numbers in (turn.server_numbers for turn in self.turns.values() if turn.stage is not None):
+            for name, value in numbers.items():
                 found.setdefault((name, "mean"), []).append(value)
         return {key: sum(values) / len(values) for key, values in found.items()}
 

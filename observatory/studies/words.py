@@ -88,6 +88,8 @@ def _server_words(turns: ArmTurns) -> str:
         for name, words in names.items()
         if (name, "mean") in means
     ]
+    if (put_back := means.get(("preemptions", "mean"))) and (running := means.get(("requests_running", "mean"))):
+        found.append(f"{significant(running)} requests were computed at once and {significant(put_back)} put back")
     return f"by the server's own counters {' and '.join(found)}" if found else ""
 
 

@@ -5,6 +5,7 @@ al. 2020, GShard (two all-to-alls a layer). Collectives: Patarasuk and Yuan 2009
 """
 
 from dataclasses import dataclass, replace
+from math import ceil
 
 from observatory.theory.calculator import Axis, Calculator, Line, Plot, refuse
 from observatory.theory.common import (
@@ -25,6 +26,9 @@ _WIDTHS = (1, 2, 4, 8, 16, 32, 64)
 @dataclass(frozen=True)
 class Spread:
     batch: int = number(32, "", "Batch", "Sequences decoded together.", low=1, high=65_536, symbol="B", group="Load")
+    replicas: int = number(
+        1, "", "Replicas", "Whole copies that share the batch.", low=1, high=4096, symbol="R", group="Load"
+    )
     microbatches: int = number(
         8, "", "Microbatches", "Into which a pipeline's batch is cut.", low=1, high=4096, symbol="m", group="Load"
     )
@@ -62,6 +66,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Outputs:
+    tokens_per_s: float = result("tok/s", "Tensor: throughput", "Of all replicas.", decimals=0, better="higher")
     tensor_step_ms: float = result("ms", "Tensor: step", "One token for each sequence.", better="lower")
     tensor_speedup: float = result("×", "Tensor: speedup", "Against one accelerator.", decimals=2, better="higher")
     tensor_efficiency: float = result("%", "Tensor: efficiency", "Speedup / accelerators.", decimals=0, better="higher")
@@ -136,8 +141,14 @@ def _row(inputs: Inputs) -> Row:
     )
 
 
-def compute(inputs: Inputs) -> Outputs:
+def one_replica(inputs: Inputs) -> Inputs:
+    """The fullest of the replicas, by itself."""
+    return replace(inputs, batch=ceil(inputs.batch / inputs.replicas), replicas=1)
+
+
+def compute(whole: Inputs) -> Outputs:
     """Speedup, efficiency and bytes of each way."""
+    inputs = one_replica(whole)
     if inputs.microbatches > inputs.batch:
         raise refuse("microbatches", "There are more microbatches than sequences.", f"Give at most {inputs.batch}.")
     width, step = inputs.accelerators, tensor(inputs)
@@ -145,6 +156,7 @@ def compute(inputs: Inputs) -> Outputs:
     message = inputs.batch * inputs.hidden * ACTIVATION_BYTES
     efficiency = pipeline_efficiency(width, inputs.microbatches)
     return Outputs(
+        whole.batch / step.total_s,
         step.total_s * 1e3,
         speedup,
         100 * speedup / width,
@@ -160,8 +172,8 @@ def compute(inputs: Inputs) -> Outputs:
     )
 
 
-def _plots(inputs: Inputs, outputs: Outputs) -> tuple[Plot, ...]:
-    rows = outputs.table
+def _plots(whole: Inputs, outputs: Outputs) -> tuple[Plot, ...]:
+    inputs, rows = one_replica(whole), outputs.table
     widths = tuple(float(row.accelerators) for row in rows)
     count = Axis("Accelerators")
     ideal = Line("ideal", widths, widths, dashed=True)
@@ -208,6 +220,7 @@ PARALLEL = Calculator(
     compute=compute,
     formula=(
         "tensor: t = max(N·b/W, 2·A·B/(F·u)) / G + 2·L·(2·(G−1)/G · 2·B·d_h / W_l + l)",
+        "throughput = B / t, where R replicas hold B/R sequences each; the rest is of one replica",
         "pipeline: efficiency = m / (m + G − 1), throughput G·efficiency",
         "expert: sent = 2·L·(B/G)·k·2·d_h·(G−1)/G",
         "efficiency = speedup / G",

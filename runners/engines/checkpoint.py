@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from runners.engines import packing
 from runners.engines.ggml import Floats, Gguf, Tensor
 
 _NAMES = {
@@ -17,22 +17,30 @@ _NAMES = {
     "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
 }  # fmt: skip
+#: Of safetensors, by that of the array; 16-bit integers hold the bits of BF16.
+_KINDS = {"uint16": "BF16", "int8": "I8", "int32": "I32"}
 _CONTROL = 3
 
 
-def write(source: Gguf, tensors: Iterator[Tensor], layers: int, folder: Path) -> None:
-    """Raises GgufError for what the file does not say, OSError."""
+def write(source: Gguf, tensors: Iterator[Tensor], layers: int, form: str, folder: Path) -> None:
+    """``form``: BF16 where ``packing`` has no layout of that name. Raises GgufError for what the file does not say,
+    OSError.
+    """
     heads = {
         "attn_q": source.number("llama.attention.head_count"),
         "attn_k": source.number("llama.attention.head_count_kv"),
     }
-    _write_weights({_name(tensor.name): _bf16(_unrotated(tensor, heads)) for tensor in tensors}, folder)
+    named = ((_name(tensor.name), _unrotated(tensor, heads)) for tensor in tensors)
+    _write_weights(
+        {part: array for name, values in named for part, array in packing.parts(form, name, values).items()}, folder
+    )
     tokens = _write_tokenizer(source, folder)
     ids = {name: source.number(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")}
     pad = ids["eos"]
     special = {f"{name}_token_id": number for name, number in ids.items()} | {"pad_token_id": pad}
     length = source.number("llama.context_length")
-    _dump(folder / "config.json", _config(source, layers, len(tokens)) | special)
+    quantized = {"quantization_config": packing.CONFIGS[form]} if form in packing.CONFIGS else {}
+    _dump(folder / "config.json", _config(source, layers, len(tokens)) | special | quantized)
     _dump(folder / "generation_config.json", special)
     _dump(
         folder / "tokenizer_config.json",
@@ -90,19 +98,15 @@ def _unrotated(tensor: Tensor, heads: dict[str, int]) -> Floats:
     return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(rows, columns)
 
 
-def _bf16(values: Floats) -> npt.NDArray[np.uint16]:
-    """Rounded to the nearest, halves to even."""
-    bits = np.ascontiguousarray(values).view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-
-
-def _write_weights(weights: dict[str, npt.NDArray[np.uint16]], folder: Path) -> None:
+def _write_weights(weights: packing.Parts, folder: Path) -> None:
     """safetensors: eight bytes of length, a JSON header, the numbers (README of huggingface/safetensors, Format)."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     offset = 0
     for name, values in weights.items():
         end = offset + values.nbytes
-        header[name] = {"dtype": "BF16", "shape": list(values.shape), "data_offsets": [offset, end]}
+        header[name] = {
+            "dtype": _KINDS[values.dtype.name], "shape": list(values.shape), "data_offsets": [offset, end],
+        }  # fmt: skip
         offset = end
     head = json.dumps(header).encode()
     head += b" " * (-len(head) % 8)

@@ -78,7 +78,7 @@ def _vllm(recipe: Recipe, host: str, port: int, tell: Tell) -> Plan:
         draft = files.folder(drafting["model"], "recipe.options.speculative-config.model")
         options["speculative-config"] = drafting | {"model": draft}
     words = ("--model", model, "--host", host, "--port", str(port), *vllm.flags(options))
-    environment = vllm.environment(installed, recipe.cores, local=Path(model).is_dir()) | recipe.environment
+    environment = vllm.environment(installed, recipe.cores, options, local=Path(model).is_dir()) | recipe.environment
     return Plan((*vllm.server(), *words), environment, port, installed.version, files.sums)
 
 

@@ -1,7 +1,9 @@
 """Model files that are made from the packaged model, without a network: other precisions, fewer layers, other formats.
 
-A name such as ``SmolLM2-135M-Instruct:Q8_0:layers=20`` says what is asked for. Each is made once and kept with its
-checksums. The source is Q4_1: a higher precision makes it larger and slower, and no better.
+A name such as ``SmolLM2-135M-Instruct:Q8_0:layers=20`` says what is asked for: ``layers=20`` that so many are left,
+``experts=8`` that each feed-forward part is so many experts of half its width, of which each token uses two,
+``width=4`` that it is so many times as wide. Each is made once and kept with its checksums. The source is Q4_1: a
+higher precision makes it larger and slower, and no better.
 """
 
 import hashlib
@@ -18,17 +20,28 @@ from runners.strict_json import SpecError
 GGUF_FORMS = {
     "F16": 1, "BF16": 32, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q4_0": 2, "Q4_1": 3, "Q4_K_M": 15,
 }  # fmt: skip
-#: A folder with config.json, safetensors in BF16 and the tokenizer.
+#: A folder with config.json, safetensors and the tokenizer: in BF16, or in a layout of quantized checkpoints.
 HF = "HF"
+FOLDER_FORMS = (HF, "W8A8", "GPTQ", "AWQ")
 LAYERS = 30
-_NAME = re.compile(re.escape(MODEL_NAME) + r"(?::(?P<form>[A-Z0-9_]+))?(?::layers=(?P<layers>[0-9]+))?")
+#: Those that each token uses.
+EXPERTS_USED = 2
+MOST_EXPERTS, MOST_WIDTH = 32, 16
+_NAME = re.compile(
+    re.escape(MODEL_NAME) + r"(?::(?P<form>[A-Z0-9_]+))?(?::layers=(?P<layers>[0-9]+))?"
+    r"(?::experts=(?P<experts>[0-9]+)|:width=(?P<width>[0-9]+))?"
+)
 SUMS = "SHA256SUMS"
 
 
 @dataclass(frozen=True)
 class Derived:
+    """``experts``: per layer, none in a dense model. ``width``: of the feed-forward part against that of the source."""
+
     form: str
     layers: int = LAYERS
+    experts: int = 0
+    width: int = 1
 
     @classmethod
     def named(cls, name: str, field: str) -> Self | None:
@@ -36,21 +49,39 @@ class Derived:
         if name.partition(":")[0] != MODEL_NAME:
             return None
         found = _NAME.fullmatch(name)
-        forms = ", ".join((*GGUF_FORMS, HF))
-        if found is None or (found["form"] or HF) not in (*GGUF_FORMS, HF):
-            raise SpecError(f"{field}: write it as {MODEL_NAME}:FORM or {MODEL_NAME}:FORM:layers=20; forms are {forms}")
+        forms = (*GGUF_FORMS, *FOLDER_FORMS)
+        if found is None or (found["form"] or HF) not in forms:
+            words = f"write it as {MODEL_NAME}:FORM or {MODEL_NAME}:FORM:layers=20"
+            raise SpecError(f"{field}: {words}; forms are {', '.join(forms)}")
         layers = int(found["layers"] or LAYERS)
         if not 2 <= layers <= LAYERS:
             raise SpecError(f"{field}: the model has {LAYERS} layers; keep 2 to {LAYERS}")
-        return cls(found["form"] or "Q4_1", layers)
+        asked = cls(found["form"] or "Q4_1", layers, int(found["experts"] or 0), int(found["width"] or 1))
+        asked._check_feed_forward(found["experts"] is not None, field)
+        return asked
+
+    def _check_feed_forward(self, mixture: bool, field: str) -> None:
+        if (mixture or self.width > 1) and self.is_folder:
+            raise SpecError(f"{field}: experts and width are of GGUF forms, such as {MODEL_NAME}:F16:experts=8")
+        if mixture and not EXPERTS_USED <= self.experts <= MOST_EXPERTS:
+            raise SpecError(f"{field}: {EXPERTS_USED} to {MOST_EXPERTS} experts; each token uses {EXPERTS_USED}")
+        if not 1 <= self.width <= MOST_WIDTH:
+            raise SpecError(f"{field}: 1 to {MOST_WIDTH} times as wide")
 
     @property
     def is_source(self) -> bool:
         return self == Derived("Q4_1")
 
     @property
+    def is_folder(self) -> bool:
+        """For vLLM and transformers; else a GGUF file for llama.cpp."""
+        return self.form in FOLDER_FORMS
+
+    @property
     def folder_name(self) -> str:
-        return f"{MODEL_NAME}-{self.form}-{self.layers}"
+        experts = f"-experts-{self.experts}" if self.experts else ""
+        width = f"-width-{self.width}" if self.width > 1 else ""
+        return f"{MODEL_NAME}-{self.form}-{self.layers}{experts}{width}"
 
 
 def cache() -> Path:
@@ -62,7 +93,7 @@ def cache() -> Path:
 def path_of(asked: Derived) -> Path:
     """What an engine is given: the GGUF file, or the folder. It need not be there yet."""
     folder = cache() / asked.folder_name
-    return folder if asked.form == HF else folder / f"{asked.folder_name}.gguf"
+    return folder if asked.is_folder else folder / f"{asked.folder_name}.gguf"
 
 
 def is_whole(asked: Derived) -> bool:

@@ -70,7 +70,8 @@ class Tensor:
 
     @property
     def matrix(self) -> bool:
-        return len(self.shape) == 2
+        """Or one for each of several experts."""
+        return len(self.shape) >= 2
 
 
 class Gguf:

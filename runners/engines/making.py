@@ -5,8 +5,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from runners.engines import checkpoint
-from runners.engines.derived import GGUF_FORMS, HF, LAYERS, SUMS, Derived, cache, is_whole, path_of, sums_of
+from runners.engines import checkpoint, feed_forward
+from runners.engines.derived import GGUF_FORMS, LAYERS, SUMS, Derived, cache, is_whole, path_of, sums_of
 from runners.engines.ggml import BLOCKS, Gguf, Tensor, write
 from runners.engines.packaged import model_path
 
@@ -32,12 +32,16 @@ def make(asked: Derived) -> Path:
 def _fill(asked: Derived, folder: Path) -> None:
     source = Gguf(model_path())
     kept = source.tensors(lambda name: kept_name(name, asked.layers))
-    if asked.form == HF:
-        checkpoint.write(source, kept, asked.layers, folder)
+    if asked.is_folder:
+        checkpoint.write(source, kept, asked.layers, asked.form, folder)
         return
     architecture = source.text("general.architecture")
-    numbers = {"general.file_type": GGUF_FORMS[asked.form], f"{architecture}.block_count": asked.layers}
-    typed = ((tensor, kind_of(tensor, asked)) for tensor in kept)
+    numbers = {
+        "general.file_type": GGUF_FORMS[asked.form],
+        f"{architecture}.block_count": asked.layers,
+        **feed_forward.numbers(asked, architecture, source.number(f"{architecture}.feed_forward_length")),
+    }
+    typed = ((made, kind_of(made, asked)) for tensor in kept for made in feed_forward.remade(tensor, asked))
     write(source, typed, numbers, folder / f"{asked.folder_name}.gguf")
 
 
@@ -54,10 +58,11 @@ def kept_name(name: str, layers: int) -> str | None:
 
 
 def kind_of(tensor: Tensor, asked: Derived) -> str:
-    """Norms stay as they are. As llama.cpp does it (src/llama-quant.cpp): the embedding, which is the output too, is
-    kept in 6 bits or more; in the mixed form half of the layers have attention values and down projections in 6 bits.
+    """Norms and routers of experts stay as they are. As llama.cpp does it (src/llama-quant.cpp): the embedding, which
+    is the output too, is kept in 6 bits or more; in the mixed form half of the layers have attention values and down
+    projections in 6 bits.
     """
-    if not tensor.matrix:
+    if not tensor.matrix or feed_forward.ROUTER in tensor.name:
         return "F32"
     if asked.form in ("F16", "BF16"):
         return asked.form

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from runners.engines.derived import GGUF_FORMS, HF, Derived
+from runners.engines.derived import FOLDER_FORMS, GGUF_FORMS, Derived
 from runners.engines.ggml import GgufError
 from runners.engines.making import make
 from runners.engines.packaged import MODEL_NAME, model_path
@@ -14,7 +14,8 @@ from runners.strict_json import SpecError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
-        help=f"such as {MODEL_NAME}:Q8_0 or {MODEL_NAME}:Q4_0:layers=20; forms are {', '.join((*GGUF_FORMS, HF))}",
+        help=f"such as {MODEL_NAME}:Q8_0 or {MODEL_NAME}:Q4_0:layers=20; "
+        f"forms are {', '.join((*GGUF_FORMS, *FOLDER_FORMS))}",
     )
 
 

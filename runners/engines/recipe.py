@@ -105,7 +105,7 @@ class Recipe:
             asked = Derived.named(model, f"recipe.{name}") if isinstance(model, str) else None
             if asked is None or self.engine is Engine.COMMAND:
                 continue
-            if (asked.form == HF) is not (self.engine is Engine.VLLM):
+            if asked.is_folder is not (self.engine is Engine.VLLM):
                 fix = f"{MODEL_NAME}:{HF}" if self.engine is Engine.VLLM else f"{MODEL_NAME}:Q8_0"
                 raise SpecError(f"recipe.{name}: {self.engine.value} does not read {asked.form}; write such as {fix}")
 

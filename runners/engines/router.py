@@ -6,6 +6,7 @@ When one ends, all end: what is left is no longer what the recipe says, and must
 import json
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
@@ -17,6 +18,8 @@ from runners.router.serving import serve
 from runners.router.upstream import Upstream
 
 _FAILED = 3
+#: Stands in options of the engines for a folder of theirs, empty at first, which goes with the router.
+SCRATCH = "{scratch}"
 
 
 def main(argument: str) -> int:
@@ -26,16 +29,18 @@ def main(argument: str) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda found, _: stopped.append(found))
     with ExitStack() as stack:
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
         try:
-            recipes = [Recipe.from_json(upstream) for upstream in asked["options"][UPSTREAMS]]
+            upstreams = json.loads(json.dumps(asked["options"][UPSTREAMS]).replace(SCRATCH, scratch))
+            recipes = [Recipe.from_json(upstream) for upstream in upstreams]
             engines = [stack.enter_context(launch(recipe, tell=_tell(stopped))) for recipe in recipes]
         except (EngineError, SpecError) as error:
             print(f"router: {error}", file=sys.stderr)
             return _FAILED
         except InterruptedError:
             return 0
-        upstreams = [_upstream(index, engine) for index, engine in enumerate(engines)]
-        words = serve(settings_of(asked["options"]), upstreams, asked["host"], asked["port"], _trouble(engines))
+        behind = [_upstream(index, engine) for index, engine in enumerate(engines)]
+        words = serve(settings_of(asked["options"]), behind, asked["host"], asked["port"], _trouble(engines))
         if words:
             print(words, file=sys.stderr)
         return _FAILED if words else 0

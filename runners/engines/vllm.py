@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +87,20 @@ def _words(name: str, value: Any) -> list[str]:
     return [f"--{name}", str(value)]
 
 
-def environment(installed: Installed, cores: Sequence[int], *, local: bool) -> dict[str, str]:
-    """What it needs to start without a network and, on a CPU, without taking all of the memory."""
+def environment(installed: Installed, cores: Sequence[int], options: dict[str, Any], *, local: bool) -> dict[str, str]:
+    """What it needs to start without a network and, on a CPU, without taking all of the memory. Raises SpecError."""
     found = {"VLLM_NO_USAGE_STATS": "1"} | ({"HF_HUB_OFFLINE": "1"} if local else {})
     if installed.on_cpu:
         found |= {"VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_WAIT_POLICY": "passive"}
         if cores:
-            found["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, cores))
+            found["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(_bound(cores, options))
     return found
+
+
+def _bound(cores: Sequence[int], options: dict[str, Any]) -> list[str]:
+    """The cores of each of its workers: as many for one as for the other."""
+    workers = prod(options.get(f"{kind}-parallel-size", 1) for kind in ("data", "pipeline", "tensor"))
+    each, over = divmod(len(cores), workers)
+    if over or not each:
+        raise SpecError(f"recipe.cores: {len(cores)} cannot be shared out evenly to {workers} workers of this vLLM")
+    return [",".join(map(str, cores[start : start + each])) for start in range(0, len(cores), each)]

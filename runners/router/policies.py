@@ -30,11 +30,12 @@ DECISIONS: Mapping[Policy, tuple[str, ...]] = {
     Policy.RULES: ("short", "long", "hard_word"),
     Policy.CLASSIFIER: ("easy", "hard"),
     Policy.CONFIDENCE: ("sure", "unsure", "unknown", "small_failed"),
+    Policy.DISAGGREGATED: ("prefilled", "prefill_failed"),
 }
 
 
 def chooser(settings: Settings) -> Choose | None:
-    """None where an answer decides, and no prompt (proxy.py)."""
+    """None where an upstream is asked before it is decided (proxy.py)."""
     make = _CHOOSERS.get(settings.policy)
     return make(settings) if make else None
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 
-from runners.router import confidence
+from runners.router import confidence, prefill
 from runners.router.client import Client, Request
 from runners.router.counts import Counts
 from runners.router.policies import DECISIONS, Choice, chooser, to_large, to_small
 from runners.router.prompts import body_of, prompt_of
-from runners.router.settings import LARGE, SMALL, Settings
+from runners.router.settings import DECODE, LARGE, PREFILL, SMALL, Policy, Settings
 from runners.router.upstream import Gone, Upstream
 
 _PAGE_S = 5.0
@@ -53,10 +53,12 @@ class Router:
         if not prompt or body is None:  # a list of models, a count of tokens
             await self._forward(request, body, Choice(tuple(range(len(self._upstreams))), ""), client)
             return
-        if self._choose is None:
-            choice = await self._by_confidence(request, body, client)
-        else:
+        if self._choose is not None:
             choice = self._choose(prompt, [upstream.in_flight for upstream in self._upstreams])
+        elif self._settings.policy is Policy.DISAGGREGATED:
+            choice = await self._prefilled(request, body)
+        else:
+            choice = await self._by_confidence(request, body, client)
         self._counts.decisions[choice.decision] += 1
         if self._counts.sent_on is not None and choice.order[:1] == (LARGE,):
             self._counts.sent_on += 1
@@ -82,6 +84,18 @@ class Router:
         if not kept:
             client.close()
         return to_small("sure")
+
+    async def _prefilled(self, request: Request, body: dict[str, Any]) -> Choice:
+        """Has the prompt read, and the cache kept where the engine that answers finds it; else that one reads it."""
+        upstream, head = self._upstreams[PREFILL], bytearray()
+        asked = self._bytes(request, body, upstream, prefill.asking(self._renamed(body, upstream)))
+        self._counts.requests[upstream.name] += 1
+        try:
+            await upstream.ask(asked, head.extend)
+        except Gone:
+            self._counts.failures[upstream.name] += 1
+        read = head[len("HTTP/1.1 ") :].startswith(b"200")
+        return Choice((DECODE,), "prefilled" if read else "prefill_failed")
 
     async def _forward(self, request: Request, body: dict[str, Any] | None, choice: Choice, client: Client) -> None:
         said = []

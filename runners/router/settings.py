@@ -5,7 +5,9 @@ from enum import StrEnum
 
 
 class Policy(StrEnum):
-    """The first three spread requests over replicas; the others choose between a small model and a large one."""
+    """The first three spread requests over replicas, the next three choose between a small model and a large one; in
+    the last one replica reads the prompt and the other answers.
+    """
 
     ROUND_ROBIN = "round-robin"
     LEAST_OUTSTANDING = "least-outstanding"
@@ -13,6 +15,7 @@ class Policy(StrEnum):
     RULES = "rules"
     CLASSIFIER = "classifier"
     CONFIDENCE = "confidence"
+    DISAGGREGATED = "disaggregated"
 
     @property
     def chooses_models(self) -> bool:
@@ -21,6 +24,8 @@ class Policy(StrEnum):
 
 #: Where the two models stand among the upstreams of a policy that chooses between them.
 SMALL, LARGE = 0, 1
+#: And of the one that disaggregates.
+PREFILL, DECODE = 0, 1
 MOST_UPSTREAMS = 64
 
 
@@ -45,4 +50,6 @@ def complaint(settings: Settings, upstreams: int) -> str | None:
     """What is wrong with so many upstreams, and the fix."""
     if settings.policy.chooses_models and upstreams != 2:
         return f"{settings.policy.value} chooses between two: give the small model first, then the large one"
+    if settings.policy is Policy.DISAGGREGATED and upstreams != 2:
+        return f"{settings.policy.value} takes two: give the one that reads prompts first, then the one that answers"
     return None if 1 <= upstreams <= MOST_UPSTREAMS else f"give at least one, and at most {MOST_UPSTREAMS}"

@@ -66,6 +66,20 @@ def test_energy_of_two_boundaries_is_not_compared_and_the_rest_is() -> None:
     assert rows["ttft_ms"].cells[1].effect.word == Word.BETTER  # type: ignore[union-attr]
 
 
+def test_what_the_server_put_back_is_told_with_how_many_it_computed_at_once() -> None:
+    trial = factories.trial(factories.study())
+    for slot in trial.slots.select_related("run").filter(arm__index=1):
+        assert slot.run is not None
+        slot.run.summary["stages"][0]["server"] = {
+            "shares": {"prefix_hit_share": None},
+            "gauges": {"requests_running": {"mean": 2.5, "max": 4.0}},
+            "counters": {"preemptions": 12.0},
+        }
+        slot.run.save()
+    told = [note for note in verdict.of(trial).notes if "put back" in note]
+    assert told == ["arm 2: by the server's own counters 2.50 requests were computed at once and 12.0 put back."]
+
+
 def test_runs_that_are_not_valid_are_left_out_and_named() -> None:
     study = factories.study(repeats=4)
     trial = factories.trial(study)

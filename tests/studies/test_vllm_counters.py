@@ -118,7 +118,7 @@ def recorded(summary: dict[str, Any], out: Path, key: str) -> float | None:
 
 def test_every_option_of_vllm_is_one_of_the_installed_version() -> None:
     command = [*vllm.server(), "--help=all"]
-    environment = vllm.environment(vllm.installed(), (), local=True) | {"PATH": os.environ["PATH"]}
+    environment = vllm.environment(vllm.installed(), (), {}, local=True) | {"PATH": os.environ["PATH"]}
     told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300).stdout
     for option in OPTIONS:
         assert re.search(rf"--{option.name}(?![\w-])", told), option.name

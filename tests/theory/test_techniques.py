@@ -124,6 +124,13 @@ def test_efficiency_never_passes_one_and_falls_with_slower_links(width: int, lin
     assert faster.tensor_speedup >= outputs.tensor_speedup
 
 
+@pytest.mark.parametrize(("batch", "gain"), [(8, 1), (4096, 2)], ids=["bound by memory", "bound by arithmetic"])
+def test_replicas_at_the_same_load_gain_only_where_arithmetic_binds(batch: int, gain: float) -> None:
+    inputs = parallel.Inputs(accelerators=1, batch=batch, microbatches=1)
+    one, two = (parallel.compute(replace(inputs, replicas=replicas)).tokens_per_s for replicas in (1, 2))
+    assert two == pytest.approx(gain * one)
+
+
 def test_the_bubble_is_that_of_gpipe() -> None:
     outputs = parallel.compute(parallel.Inputs(accelerators=4, microbatches=8))
     assert outputs.pipeline_bubble == pytest.approx(100 * 3 / 11)

@@ -31,6 +31,12 @@ def llamacpp(model: str = MODEL, threads: int | None = None, **options: Any) -> 
     return {"engine": "llama.cpp", "model": model, "options": named} | ({"threads": threads} if threads else {})
 
 
+def vllm(model: str = f"{MODEL}:HF", cores: tuple[int, ...] = (), **options: Any) -> Json:
+    """The recipe of a vLLM that starts without compiling. In the name of an option ``_`` stands for a dash."""
+    named = {"enforce-eager": True} | {name.replace("_", "-"): value for name, value in options.items()}
+    return {"engine": "vllm", "model": model, "options": named} | ({"cores": list(cores)} if cores else {})
+
+
 def router(policy: str, *upstreams: Json, **options: Any) -> Json:
     """The recipe of a router with these engines behind it; of two models the small one first."""
     return {"engine": "router", "options": {"policy": policy, **options, "upstreams": list(upstreams)}}
@@ -38,9 +44,9 @@ def router(policy: str, *upstreams: Json, **options: Any) -> Json:
 
 def _engine_words(recipe: Json) -> str:
     options = [f"{name}={value}" for name, value in recipe["options"].items() if name != "upstreams"]
-    threads = [f"threads={recipe['threads']}"] if "threads" in recipe else []
+    bound = [f"{name}={recipe[name]}" for name in ("threads", "cores") if name in recipe]
     behind = [f"before {_engine_words(upstream)}" for upstream in recipe["options"].get("upstreams", [])]
-    return " ".join([recipe["engine"], *filter(None, [recipe.get("model")]), *threads, *options, *behind])
+    return " ".join([recipe["engine"], *filter(None, [recipe.get("model")]), *bound, *options, *behind])
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,13 @@ class ReadyMade:
     repeats: int = 5
     smallest: float = 5.0
     order: str = Study.Order.ABBA.value
+
+    @property
+    def engines(self) -> frozenset[str]:
+        """What it takes to carry it out."""
+        recipes = [arm.recipe for arm in self.arms]
+        behind = [upstream for recipe in recipes for upstream in recipe["options"].get("upstreams", [])]
+        return frozenset(recipe["engine"] for recipe in (*recipes, *behind))
 
     def shortened(self) -> "ReadyMade":
         """With fewer requests and repeats: it shows that everything works, and decides nothing."""

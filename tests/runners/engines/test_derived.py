@@ -65,6 +65,36 @@ def test_a_smaller_type_is_near_the_source_and_fewer_layers_are_served(cache: Pa
         assert 0 < error < 0.1
 
 
+def test_a_mixture_is_served_with_all_its_experts(cache: Path) -> None:
+    name = f"{MODEL_NAME}:F16:layers=2:experts=4"
+    recipe = Recipe.from_json({"engine": "llama.cpp", "model": name, "options": {"n_parallel": 1, "n_ctx": 256}})
+    with launch(recipe) as engine:
+        with urllib.request.urlopen(f"{engine.url}/v1/models", timeout=10) as response:
+            parameters = json.load(response)["data"][0]["meta"]["n_params"]
+        body = json.dumps({"prompt": "The capital of France is", "max_tokens": 8, "ignore_eos": True}).encode()
+        request = urllib.request.Request(f"{engine.url}/v1/completions", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as response:
+            assert json.load(response)["usage"]["completion_tokens"] == 8
+    width, inner = 576, 1536
+    attention, norms = 2 * width * (width + 192), 2 * width
+    feed_forward = 2 * 3 * width * inner + 4 * width  # four experts of half the width, and their router
+    assert parameters == 49152 * width + width + 2 * (attention + norms + feed_forward)
+    found = kinds(path_of(asked(name)))
+    assert (found["blk.0.ffn_down_exps.weight"], found["blk.0.ffn_gate_inp.weight"]) == ("F16", "F32")
+
+
+def test_a_wider_model_is_the_source_several_times(cache: Path) -> None:
+    path = made(f"{MODEL_NAME}:F16:layers=2:width=2")
+    tensors_by_name = {tensor.name: tensor for tensor in tensors.listing(path)}
+    up, down = (
+        tensors.read(path, tensors_by_name[f"blk.0.{part}.weight"], 3072, 3072) for part in ("ffn_up", "ffn_down")
+    )
+    assert (up.shape, down.shape) == ((3072, 576), (576, 3072))
+    assert np.array_equal(up[:1536], up[1536:])
+    assert np.array_equal(down[:, :1536], down[:, 1536:])
+    assert np.allclose(2 * down[:64, :576], matrix(model_path(), "blk.28.ffn_down.weight"), rtol=2**-10, atol=0)
+
+
 def test_a_damaged_file_is_made_again(cache: Path) -> None:
     name = f"{MODEL_NAME}:F16:layers=2"
     path = made(name)
@@ -94,7 +124,17 @@ def test_the_folder_for_vllm_has_the_same_words_and_weights(cache: Path, engine:
     assert np.allclose(rotated, np.concatenate([pairs[0::2], pairs[1::2]]), rtol=2**-8, atol=0)
 
 
-@pytest.mark.parametrize("name", ["other", f"{MODEL_NAME}:Q9", f"{MODEL_NAME}:layers=1"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "other",
+        f"{MODEL_NAME}:Q9",
+        f"{MODEL_NAME}:layers=1",
+        f"{MODEL_NAME}:F16:experts=1",
+        f"{MODEL_NAME}:F16:experts=4:width=2",
+        f"{MODEL_NAME}:HF:width=2",
+    ],
+)
 def test_a_name_that_is_none_is_refused_in_words(name: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "runners", "model", name], cwd=ROOT, capture_output=True, text=True, timeout=30

