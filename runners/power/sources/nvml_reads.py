@@ -13,7 +13,16 @@ T = TypeVar("T")
 ENERGY, MEAN, INSTANT = 83, 185, 186  # NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, _POWER_AVERAGE, _POWER_INSTANT
 POWER_THROTTLED, THERMAL_THROTTLED = 74, 75  # NVML_FI_DEV_PERF_POLICY_POWER, _THERMAL: nanoseconds
 SCOPES = {0: "gpu", 1: "module", 2: "memory"}  # NVML_POWER_SCOPE_*
-_GPU_SCOPE = 0
+_GPU_SCOPE, _MODULE_SCOPE = 0, 1
+#: Field ids (NVML_FI_PWR_SMOOTHING_*) of the state of power smoothing, and what it is called in a board's facts.
+_SMOOTHING = {
+    pynvml.NVML_FI_PWR_SMOOTHING_ENABLED: "enabled",
+    pynvml.NVML_FI_PWR_SMOOTHING_ACTIVE_PRESET_PROFILE: "profile",
+    pynvml.NVML_FI_PWR_SMOOTHING_PROFILE_PERCENT_TMP_FLOOR: "floor_pct",
+    pynvml.NVML_FI_PWR_SMOOTHING_APPLIED_TMP_FLOOR: "applied_floor",
+}
+#: Scopes whose mean power differs by more than this tell of different things.
+_SAME_POWER = 0.02
 #: Column of samples, and what turns NVML's unit into that of the column.
 _COLUMNS = {
     ENERGY: ("energy_mj", 1.0),
@@ -32,13 +41,15 @@ _NOT_YET = (pynvml.NVML_ERROR_NO_DATA, pynvml.NVML_ERROR_NOT_READY)
 @dataclass
 class Reads:
     """Which calls this board answers. ``fields`` go in one call, so that they share a stamp; ``slow_fields`` go with
-    them about once a second, and so do the calls of ``slow``, by column. ``scopes``: of which the mean power is told.
+    them about once a second, and so do the calls of ``slow``, by column. ``scopes``: of which the mean power is told;
+    ``module``: that of the module is another than that of the GPU.
     ``denied``: names of what this user may not read.
     """
 
     fields: tuple[int, ...] = ()
     slow_fields: tuple[int, ...] = ()
     scopes: tuple[int, ...] = ()
+    module: bool = False
     energy_call: bool = False
     power_call: bool = False
     slow: dict[str, Callable[[Any], float]] = field(default_factory=dict)
@@ -80,7 +91,8 @@ def probe(handle: Any) -> Reads:
     reads = Reads()
     denied = reads.denied
     reads.fields, reads.slow_fields = _answered(handle, _FAST, denied), _answered(handle, _SLOW, [])
-    reads.scopes = _answered_scopes(handle)
+    scopes = _scope_powers(handle)
+    reads.scopes, reads.module = tuple(scopes), _differ(scopes)
     if ENERGY not in reads.fields:
         energy = ask(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle, denied=denied, name="energy_mj")
         reads.energy_call = energy is not None
@@ -99,9 +111,27 @@ def _answered(handle: Any, fields: tuple[int, ...], denied: list[str]) -> tuple[
     return tuple(item.fieldId for item in items if item.nvmlReturn in (pynvml.NVML_SUCCESS, *_NOT_YET))
 
 
-def _answered_scopes(handle: Any) -> tuple[int, ...]:
+def _scope_powers(handle: Any) -> dict[int, float | None]:
+    """Mean power (mW) of each scope that is told of."""
     items = ask(pynvml.nvmlDeviceGetFieldValues, handle, [(MEAN, scope) for scope in SCOPES]) or ()
-    return tuple(item.scopeId for item in items if item.nvmlReturn == pynvml.NVML_SUCCESS)
+    return {item.scopeId: _number(item) for item in items if item.nvmlReturn == pynvml.NVML_SUCCESS}
+
+
+def _differ(scopes: dict[int, float | None]) -> bool:
+    gpu_mw, module_mw = scopes.get(_GPU_SCOPE), scopes.get(_MODULE_SCOPE)
+    return gpu_mw is not None and module_mw is not None and module_mw > (1 + _SAME_POWER) * gpu_mw
+
+
+def power_smoothing(handle: Any) -> dict[str, float] | None:
+    """The state of power smoothing by name; None for a board that knows none. ``floor_pct`` is of the power limit."""
+    items = ask(pynvml.nvmlDeviceGetFieldValues, handle, [(field_id, _GPU_SCOPE) for field_id in _SMOOTHING]) or ()
+    told = {_SMOOTHING[item.fieldId]: value for item in items if (value := _number(item)) is not None}
+    return told if "enabled" in told else None
+
+
+def device_count() -> int | None:
+    """How many GPUs the driver lists now."""
+    return ask(pynvml.nvmlDeviceGetCount)
 
 
 def processes(handle: Any, denied: list[str] | None = None) -> frozenset[int] | None:

@@ -40,6 +40,7 @@ def test_a_stuck_counter_does_not_hang_the_probe_and_the_published_period_counts
 def test_facts_of_a_board_are_told(gpus, read_sources):
     gpus("gpus 1\nscope 0 1 900000\nlimit 0 650000\n")
     assert read_sources()["devices"][0]["facts"] | {"update_ms": None} == {
+        "index": 0,
         "generation": "Hopper",
         "driver": "575.51",
         "mig": False,
@@ -47,9 +48,38 @@ def test_facts_of_a_board_are_told(gpus, read_sources):
         "power_limit_w": 650.0,
         "default_limit_w": 700.0,
         "power_scopes": ["gpu", "module"],
+        "power_smoothing": None,
         "processes": 0,
         "update_ms": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("script", "of_a_module"),
+    [
+        ("scope 0 1 650000\n", True),
+        ("scope 0 1 100000\n", False),
+        ("name 0 NVIDIA GB200\n", True),
+        ("scope 0 2 30000\n", False),
+    ],
+)
+def test_where_the_module_draws_more_than_the_gpu_its_counter_is_not_taken_for_the_gpu(
+    gpus, read_sources, script, of_a_module
+):
+    gpus("gpus 1\nconstant 0 100000\n" + script)
+    found = read_sources()
+    assert found["devices"][0]["counter"] is not of_a_module
+    assert found["rows"][0]["power_mw"] == pytest.approx(100_000, abs=2)
+    assert ("grace_module" in codes(found)) is of_a_module
+
+
+def test_power_smoothing_is_a_fact_and_a_note_where_it_is_on(gpus, read_sources):
+    gpus("gpus 2\nsmoothing 1 60\n")
+    found = read_sources()
+    told = [device["facts"]["power_smoothing"] for device in found["devices"]]
+    assert told == [None, {"enabled": 1, "profile": 0, "floor_pct": 60}]
+    assert codes(found).count("power_smoothing") == 1
+    assert "floor of 60 %" in next(note["text"] for note in found["notes"] if note["code"] == "power_smoothing")
 
 
 def test_unequal_sample_times_of_boards_do_not_mix(gpus, read_sources):
