@@ -166,6 +166,7 @@ def power_facts(plan: Plan) -> dict[str, Any]:
         "idle_mark": plan.energy or None,
         "idle_after_w": {"measured": 104.0, "modelled": 6.0, "": None}[plan.energy],
         "observer_w": 1.5 if plan.energy == "measured" else None,
+        "observer_bounds_w": (0.9, 2.1) if plan.energy == "measured" else None,
         "start_temperature_c": 48.0 if plan.energy == "measured" else None,
         "start_waited_s": 12.0 if plan.energy == "measured" else None,
         "idle_windows_ns": {"before": [MONOTONIC_START_NS - 5 * NS // 2, MONOTONIC_START_NS - NS // 4]},

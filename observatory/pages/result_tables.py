@@ -212,8 +212,8 @@ def _load_hosts(summary: Mapping[str, Any]) -> dict[str, str]:
 
 
 _POWER_FACTS = (
-    "source", "mark", "idle_w", "idle_mark", "idle_after_w", "observer_w", "start_temperature_c", "start_waited_s",
-    "sampler_cpu_share",
+    "source", "mark", "idle_w", "idle_mark", "idle_after_w", "observer_w", "observer_bounds_w",
+    "start_temperature_c", "start_waited_s", "sampler_cpu_share",
 )  # fmt: skip
 
 
