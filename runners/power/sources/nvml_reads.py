@@ -1,7 +1,8 @@
 """What one NVIDIA board answers: found out once by asking for everything, then read with as few calls as possible."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Any, TypeVar
 
 import pynvml
@@ -32,7 +33,9 @@ _COLUMNS = {
     THERMAL_THROTTLED: ("thermal_throttled_ms", 1e-6),
 }
 _FAST, _SLOW = (ENERGY, MEAN, INSTANT), (POWER_THROTTLED, THERMAL_THROTTLED)
-_UNION_MEMBER = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+#: nvmlFieldValue_t, and by its valueType the member of its union: double, unsigned int, long, long long, signed ones.
+_FIELD_VALUE = Struct("IIqqIi8s")
+_UNION = tuple(Struct(member) for member in ("d", "I", "L", "Q", "q", "i", "H"))
 #: Errors after which a board gives nothing more.
 LOST = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
 _NOT_YET = (pynvml.NVML_ERROR_NO_DATA, pynvml.NVML_ERROR_NOT_READY)
@@ -105,16 +108,31 @@ def probe(handle: Any) -> Reads:
     return reads
 
 
+def _answers(handle: Any, asked: list[tuple[int, int]]) -> Iterator[tuple[int, int, int, int, int, int, bytes]]:
+    """(field, scope, stamp in us, latency, type, status, value) of each (field, scope) that is asked for in one call.
+
+    Unpacked at once: looking at fields of the binding's structures one by one is half of what sampling costs.
+    """
+    return _FIELD_VALUE.iter_unpack(pynvml.nvmlDeviceGetFieldValues(handle, asked))
+
+
 def _answered(handle: Any, fields: tuple[int, ...], denied: list[str]) -> tuple[int, ...]:
-    items = ask(pynvml.nvmlDeviceGetFieldValues, handle, [(field_id, _GPU_SCOPE) for field_id in fields]) or ()
-    denied += [_COLUMNS[item.fieldId][0] for item in items if item.nvmlReturn == pynvml.NVML_ERROR_NO_PERMISSION]
-    return tuple(item.fieldId for item in items if item.nvmlReturn in (pynvml.NVML_SUCCESS, *_NOT_YET))
+    items = ask(_answers, handle, [(field_id, _GPU_SCOPE) for field_id in fields]) or ()
+    status_of = {field_id: status for field_id, _, _, _, _, status, _ in items}
+    denied += [
+        _COLUMNS[field_id][0] for field_id, status in status_of.items() if status == pynvml.NVML_ERROR_NO_PERMISSION
+    ]
+    return tuple(field_id for field_id, status in status_of.items() if status in (pynvml.NVML_SUCCESS, *_NOT_YET))
 
 
 def _scope_powers(handle: Any) -> dict[int, float | None]:
     """Mean power (mW) of each scope that is told of."""
-    items = ask(pynvml.nvmlDeviceGetFieldValues, handle, [(MEAN, scope) for scope in SCOPES]) or ()
-    return {item.scopeId: _number(item) for item in items if item.nvmlReturn == pynvml.NVML_SUCCESS}
+    items = ask(_answers, handle, [(MEAN, scope) for scope in SCOPES]) or ()
+    return {
+        scope: _number(kind, status, value)
+        for _, scope, _, _, kind, status, value in items
+        if status == pynvml.NVML_SUCCESS
+    }
 
 
 def _differ(scopes: dict[int, float | None]) -> bool:
@@ -124,8 +142,9 @@ def _differ(scopes: dict[int, float | None]) -> bool:
 
 def power_smoothing(handle: Any) -> dict[str, float] | None:
     """The state of power smoothing by name; None for a board that knows none. ``floor_pct`` is of the power limit."""
-    items = ask(pynvml.nvmlDeviceGetFieldValues, handle, [(field_id, _GPU_SCOPE) for field_id in _SMOOTHING]) or ()
-    told = {_SMOOTHING[item.fieldId]: value for item in items if (value := _number(item)) is not None}
+    items = ask(_answers, handle, [(field_id, _GPU_SCOPE) for field_id in _SMOOTHING]) or ()
+    known = {field_id: _number(kind, status, value) for field_id, _, _, _, kind, status, value in items}
+    told = {_SMOOTHING[field_id]: value for field_id, value in known.items() if value is not None}
     return told if "enabled" in told else None
 
 
@@ -147,11 +166,12 @@ def fast_values(handle: Any, reads: Reads, *, slow: bool = False) -> Row:
     row: Row = {}
     fields = reads.fields + reads.slow_fields if slow else reads.fields
     if fields:
-        for item in pynvml.nvmlDeviceGetFieldValues(handle, [(field_id, _GPU_SCOPE) for field_id in fields]):
-            column, scale = _COLUMNS[item.fieldId]
-            value = _number(item)
+        asked = [(field_id, _GPU_SCOPE) for field_id in fields]
+        for field_id, _, stamp_us, _, kind, status, raw in _answers(handle, asked):
+            column, scale = _COLUMNS[field_id]
+            value = _number(kind, status, raw)
             row[column] = None if value is None else value * scale
-            row["sensor_t_us"] = item.timestamp or row.get("sensor_t_us")
+            row["sensor_t_us"] = stamp_us or row.get("sensor_t_us")
     if reads.energy_call:
         row["energy_mj"] = float(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle))
     if reads.power_call:
@@ -161,10 +181,10 @@ def fast_values(handle: Any, reads: Reads, *, slow: bool = False) -> Row:
     return row
 
 
-def _number(item: Any) -> float | None:
-    """The member of the union that the item's own type names; the rest of the union may hold anything."""
-    if item.nvmlReturn in LOST:
-        raise pynvml.NVMLError(item.nvmlReturn)
-    if item.nvmlReturn != pynvml.NVML_SUCCESS or item.valueType >= len(_UNION_MEMBER):
+def _number(kind: int, status: int, raw: bytes) -> float | None:
+    """The member of the union that the answer's own type names; the rest of the union may hold anything."""
+    if status in LOST:
+        raise pynvml.NVMLError(status)
+    if status != pynvml.NVML_SUCCESS or kind >= len(_UNION):
         return None
-    return float(getattr(item.value, _UNION_MEMBER[item.valueType]))
+    return float(_UNION[kind].unpack_from(raw)[0])
