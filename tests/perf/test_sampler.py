@@ -13,7 +13,7 @@ from tests.services import nvml
 
 GPUS, READINGS_PER_S = 8, 20
 BUDGET = 0.01
-#: A run of 3 s holds 60 readings; it takes 0.65 to 0.75 % of an idle core, so a quarter more may be added before it fails.
+#: A run of 3 s holds 60 readings and takes 0.65 to 0.75 % of an idle core: a third more may be added before it fails.
 #: Neighbours on the machine only ever add to CPU time (cold caches, shared cores), so the best of a few runs is nearest
 #: to the truth, and one within the budget proves that it can be kept.
 RUNS, SECONDS = 4, 3.0
