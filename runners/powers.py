@@ -75,8 +75,8 @@ def check_power(power: Power) -> None:
         raise SpecError("power.start_steady_c_per_min: above 0 degrees a minute, such as 1")
     if power.source == "none" and (power.observer or power.waits_to_cool):
         raise SpecError("power.source: none reads nothing: choose one for observer and for a cool start")
-    if found := pool_fault(power.pools):
-        raise SpecError(f"power.pools: {found}")
+    if fault := pool_fault(power.pools):
+        raise SpecError(f"power.pools: {fault}")
     for number, meter in enumerate(power.meters):
         if found := complaint(meter):
             raise SpecError(f"power.meters[{number}].{found[0]}: {found[1]}")
