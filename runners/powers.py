@@ -13,7 +13,7 @@ HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 #: How a GPU of a pool is named: its index, its UUID or the beginning of it, or * for all; before it, the machine.
 GPU_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,62}/)?(\*|[0-9]{1,3}|[A-Za-z][A-Za-z0-9:_-]{3,79})")
-_POOL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,39}")
+POOL_NAME = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9 ._+-]{0,39}\Z")
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def check_power(power: Power) -> None:
 def pool_fault(pools: Sequence[Pool]) -> str:
     """What is wrong with them and what to do; empty when nothing is."""
     names, gpus = [pool.name for pool in pools], [gpu for pool in pools for gpu in pool.gpus]
-    if any(not _POOL_NAME.fullmatch(name) for name in names):
+    if any(not POOL_NAME.fullmatch(name) for name in names):
         return "give each pool a name of letters and digits, such as prefill or decode"
     if len(set(names)) < len(names):
         return "give each pool a name of its own"

@@ -145,7 +145,7 @@ def test_a_deployment_keeps_its_price_to_the_digit(as_staff: Caller) -> None:
     endpoint = as_staff.post("/endpoints", ENDPOINT).json()["id"]
     accelerators = as_staff.get("/accelerators?limit=50").json()["items"]
     h100 = next(item for item in accelerators if item["slug"] == "h100-sxm")
-    body = {"name": "two", "endpoint_id": endpoint, "accelerator_id": h100["id"], "accelerator_count": 2}
+    body = {"name": "two", "endpoint_id": endpoint, "pools": [{"accelerator_id": h100["id"], "count": 2}]}
     made = as_staff.post("/deployments", {**body, "usd_per_hour": 4.58}).json()
     assert (made["hardware"], made["usd_per_hour"]) == ("2x H100 SXM5", 4.58)
     assert Deployment.objects.get().usd_per_hour == Decimal("4.58")
@@ -156,7 +156,7 @@ def test_a_deployment_keeps_its_price_to_the_digit(as_staff: Caller) -> None:
     ("change", "field"),
     [
         ({"endpoint_id": 999}, "endpoint"),
-        ({"accelerator_id": 2**62}, "accelerator"),
+        ({"pools": [{"accelerator_id": 2**62}]}, "pools"),
         ({"endpoint_id": 2**70}, "endpoint_id"),
         ({"usd_per_hour": -1}, "usd_per_hour"),
         ({"usd_per_hour": 0.00001}, "usd_per_hour"),
@@ -247,7 +247,7 @@ def test_hardware_that_nobody_stated_is_called_so_and_the_cpu_is_a_choice(as_sta
     assert (made["hardware"], made["runs_on_cpu"]) == ("hardware not stated", False)
     assert as_staff.patch(f"/deployments/{made['id']}", {"runs_on_cpu": True}).json()["hardware"] == "CPU"
     accelerator = as_staff.get("/accelerators?limit=1").json()["items"][0]["id"]
-    answer = as_staff.patch(f"/deployments/{made['id']}", {"accelerator_id": accelerator})
+    answer = as_staff.patch(f"/deployments/{made['id']}", {"pools": [{"accelerator_id": accelerator}]})
     assert (answer.status_code, answer.json()["fields"][0]["field"]) == (422, "runs_on_cpu")
 
 
