@@ -152,6 +152,24 @@ def test_a_deployment_keeps_its_price_to_the_digit(as_staff: Caller) -> None:
     assert as_staff.patch(f"/deployments/{made['id']}", {"usd_per_hour": None}).json()["usd_per_hour"] is None
 
 
+def test_pools_of_accelerators_go_in_and_out_as_they_are(as_staff: Caller) -> None:
+    seed()
+    endpoint = as_staff.post("/endpoints", ENDPOINT).json()["id"]
+    card = as_staff.get("/accelerators?limit=1").json()["items"][0]["id"]
+    prefill = {"name": "prefill", "accelerator_id": card, "count": 1, "gpus": "gpu-1/0", "usd_per_hour": 4.5}
+    decode = {"name": "decode", "accelerator_id": card, "count": 3, "gpus": "", "usd_per_hour": 6.0}
+    made = as_staff.post("/deployments", {"name": "d", "endpoint_id": endpoint, "pools": [prefill, decode]}).json()
+    assert (made["pools"], made["usd_per_hour"]) == ([prefill, decode], 10.5)
+    address = f"/deployments/{made['id']}"
+    assert as_staff.patch(address, {"engine": "vllm"}).json()["pools"] == [prefill, decode]
+    assert "pools" in problems(as_staff.patch(address, {"pools": [{**prefill, "gpus": ""}, decode]}))
+    assert "pools" in problems(as_staff.patch(address, {"pools": [{**prefill, "accelerator_id": 10**9}]}))
+    assert "usd_per_hour" in problems(as_staff.patch(address, {"usd_per_hour": 3}))
+    assert as_staff.get(address).json()["pools"] == [prefill, decode]
+    assert as_staff.patch(address, {"pools": []}).json()["hardware"] == "hardware not stated"
+    assert as_staff.get("/embodied").json()["items"][0]["accelerator_made_kg"] == 164
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
