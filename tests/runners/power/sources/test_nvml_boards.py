@@ -142,6 +142,26 @@ def test_processes_that_come_later_are_counted_and_those_there_before_are_the_se
     assert account["devices"][0]["facts"]["processes"] == 2
 
 
+def test_one_call_a_tick_and_board_reads_every_field(gpus):
+    gpus("gpus 3\n")
+    script = """
+import ctypes
+from runners.power.sources.nvml import NvmlSource
+library = ctypes.CDLL("libnvidia-ml.so.1")
+library.fake_nvml_field_calls.restype = ctypes.c_longlong
+source = NvmlSource({})
+source.read()
+for _ in range(5):
+    before = library.fake_nvml_field_calls()
+    rows = source.read()
+    assert library.fake_nvml_field_calls() - before == 3, library.fake_nvml_field_calls() - before
+    assert all({"energy_mj", "power_mw", "power_instant_mw", "sensor_t_us"} <= set(row) for row in rows)
+source.close()
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=os.environ, timeout=60, check=False)
+    assert done.returncode == 0
+
+
 def test_a_forked_child_reads_with_an_nvml_of_its_own(gpus):
     gpus("gpus 2\nconstant 1 300000\n")
     script = """
