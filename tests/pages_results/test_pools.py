@@ -8,6 +8,8 @@ from django.test import Client
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Accelerator, AcceleratorPrice, Site
+from observatory.compare.setups import setup_differences
+from observatory.compare.sources import run_setup
 from observatory.pages import run_pool_cost, run_pools
 from observatory.pages.account_charts import ledger_bars
 from observatory.pages.results import RunResults
@@ -96,6 +98,15 @@ def test_one_pool_looks_as_before(user_client: Client, card: Accelerator) -> Non
     assert "by pool: the rows sum" not in page(user_client, run, "?tab=cost&stage=0")
     assert run.setup["hardware"] == "2x Card"
     assert build(made).power.pools == ()
+
+
+def test_setup_and_comparison_name_what_differs_in_a_pool(user_client: Client, apart: Benchmark) -> None:
+    run = factories.finished_run(apart, PLAN)
+    assert "pools.2.accelerator.name Card" in page(user_client, run, "?tab=setup")
+    apart.deployment.pools.filter(name="decode").update(count=4)
+    other = factories.finished_run(Benchmark.objects.get(pk=apart.pk), PLAN)
+    found = {item.name: item.values for item in setup_differences([run_setup(run), run_setup(other)])}
+    assert found["deployment.pools.2.count"] == (3, 4)
 
 
 def test_the_instrument_is_told_the_pools(apart: Benchmark) -> None:
