@@ -47,7 +47,7 @@ def fetch(where: Destination, path: str, headers: Sequence[str] = (), on_tick: O
     response = exchange.response
     if response.status is None or not response.complete:
         return None
-    body = b"".join(piece for _, piece in response.body)
+    body = response.body().data
     server = response.headers.get(b"server", b"").decode("latin-1")
     return Page(response.status, body.decode("utf-8", "replace"), _json(body), server)
 

@@ -4,12 +4,12 @@ The reserve is the worst case of ``runners.budget`` at the dearest price that ca
 so that the instrument too refuses a run that could cost more. Settling counts the tokens of the rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal
+from itertools import chain
 from typing import Any
 
-import pyarrow as pa
 from django.conf import settings
 from django.db.models import Sum
 from django.db.models.functions import Coalesce
@@ -28,6 +28,7 @@ from runners.budget import (
     longest_input,
     worst_case_usd,
 )
+from runners.load.rowfiles import Rows
 from runners.quality.spec import QualitySpec, longest
 from runners.sources import most_tokens
 from runners.spec import Extent, RunSpec, SpecError
@@ -150,7 +151,7 @@ def spent_this_month() -> Decimal:
     return Decimal(total or 0)
 
 
-def settled(run: Run, requests: pa.Table | None) -> Decimal | None:
+def settled(run: Run, requests: Rows | None) -> Decimal | None:
     """What the rows of an ended run say that it cost, be it more than was reserved. None: its reserve stands.
 
     A request that was sent but whose usage is unknown counts at its worst, as does the check before the run.
@@ -160,13 +161,14 @@ def settled(run: Run, requests: pa.Table | None) -> Decimal | None:
         return None
     known = Rates.from_json(kept)
     longest, apart = _longest(run), _reasoning_apart(run)
-    sent = [row for row in requests.select(list(_COLUMNS)).to_pylist() if row["sent_ns"] is not None]
-    usages = [_usage(row, longest, apart) for row in sent]
-    usages += [Usage(CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS)] * CHECK_REQUESTS
-    costs = [api_cost(usage, known).usd for usage in usages]
-    if None in costs:
-        return None
-    return Usd.total(cost for cost in costs if cost is not None).amount
+    checks = [Usage(CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS)] * CHECK_REQUESTS
+    spent = Decimal(0)
+    for usage in chain(checks, _usages(requests, longest, apart)):
+        cost = api_cost(usage, known).usd
+        if cost is None:
+            return None
+        spent += cost.amount
+    return spent
 
 
 def notice(run: Run) -> str:
@@ -177,6 +179,12 @@ def notice(run: Run) -> str:
         f"It cost {Usd(run.settled_usd).text}, more than the {Usd(run.reserved_usd).text} that were set aside: the "
         "provider charged more tokens than were asked for. The month is charged in full."
     )
+
+
+def _usages(requests: Rows, longest: tuple[int, int], apart: bool) -> Iterator[Usage]:
+    """Of each request that was sent."""
+    for batch in requests.batches(_COLUMNS):
+        yield from (_usage(row, longest, apart) for row in batch.to_pylist() if row["sent_ns"] is not None)
 
 
 _COLUMNS = ("sent_ns", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")

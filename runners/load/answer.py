@@ -5,15 +5,16 @@ from time import time
 from typing import Any
 
 from runners.load import body
-from runners.load.body import DecodeError, NotJson
+from runners.load.body import Content, DecodeError, NotJson
 from runners.load.dates import skew_s
 from runners.load.dialects import BadPayload, DialectForm, InbandError
 from runners.load.dialects.base import error_text
 from runners.load.exchange import Exchange
-from runners.load.framing import ProtocolError, Response, TooManyBytes
+from runners.load.framing import TooManyBytes
 from runners.load.outcomes import Outcome
-from runners.load.repeats import Repeat
-from runners.load.sse import Event, EventTooLarge
+from runners.load.repeats import repeats
+from runners.load.sse import Event, EventTooLarge, StreamDecoder
+from runners.load.stamped import StampedBytes
 from runners.load.tokens import CountTokens
 from runners.load.transcript import Transcript
 
@@ -79,9 +80,7 @@ def row_and_answer(
         answer = Answer(exchange, form, streams=streams, count_tokens=count_tokens, secret=secret)
         return answer.row(), answer
     except Exception as error:  # one answer must never end a run
-        unread = exchange.response
-        exchange.response = Response()
-        exchange.response.status, exchange.response.bytes_in = unread.status, unread.bytes_in
+        exchange.response = exchange.response.unread()
         exchange.outcome = None
         exchange.fail(Outcome.BAD_PAYLOAD, f"the answer cannot be read ({type(error).__name__})")
         answer = Answer(exchange, form, streams=streams, secret=secret)
@@ -127,7 +126,7 @@ class Answer:
             "ready_ns": exchange.ready_ns or None,
             "sent_ns": sent or None,
             "connect_ns": exchange.connect_ns,
-            "headers_ns": response.reads[response.headers_read][0] if response.headers_read is not None else None,
+            "headers_ns": None if response.headers_read is None else response.stamps_ns[response.headers_read],
             "first_event_ns": self._first_event_ns,
             "first_token_ns": stamps[0] if stamps else None,
             "first_answer_ns": said.first_answer_ns,
@@ -162,20 +161,15 @@ class Answer:
     def _read(self) -> tuple[Outcome, str]:
         exchange = self._exchange
         try:
-            exchange.response.feed()
             self._check_head()
             self._read_body()
             self._check_end()
-        except ProtocolError as error:
-            return exchange.outcome or Outcome.PROTOCOL_ERROR, exchange.detail or str(error)
         except (TooManyBytes, EventTooLarge):
             if exchange.outcome in _TRANSPORT_ENDS:
                 return Outcome.TOO_LARGE, "the answer went over a size limit"
         except _Ended as end:
             if exchange.outcome in _TRANSPORT_ENDS:
                 return end.outcome, end.detail
-        finally:
-            exchange.response.release()
         return exchange.outcome or Outcome.OK, exchange.detail
 
     def _check_head(self) -> None:
@@ -202,7 +196,7 @@ class Answer:
         raise _Ended(Outcome.HTTP_ERROR, f"{words} (Retry-After: {wait})" if wait else words)
 
     def _error_words(self) -> str:
-        raw = b"".join(piece for _, piece in self._exchange.response.body[:64])
+        raw = self._exchange.response.body().data
         try:
             said = body.parse(raw)
         except (DecodeError, NotJson):
@@ -263,34 +257,35 @@ class Answer:
             raise _Ended(Outcome.DECODE_ERROR, f"charset {charset[1]}: an answer is UTF-8")
         if not kind:
             self.said.flag("content_type_missing")
-            starts_as_json = bool(response.body) and response.body[0][1].lstrip()[:1] in (b"{", b"[")
+            starts_as_json = self._exchange.response.body().data.lstrip()[:1] in (b"{", b"[")
             return self._streams and (framing.bare_json or not starts_as_json)
         if any(one in kind for one in framing.content_types):
             return True
-        if not _WHOLE_JSON.search(kind) and response.body:
+        if not _WHOLE_JSON.search(kind) and response.body().data:
             wanted = framing.content_types[0] if self._streams else "application/json"
             raise _Ended(Outcome.BAD_CONTENT_TYPE, f"content type {kind}; {wanted} was expected")
         return False
 
     def _read_stream(self) -> None:
-        decoder, repeat, said = self._form.framing.decoder(), Repeat(), self.said
-        reads = self._exchange.response.reads
-        for read, piece in body.pieces(self._exchange.response):
-            text = repeat.text(piece) if decoder.idle else None
-            if text is not None:
-                said.again(text, reads[read][0])
-                continue
-            whole = decoder.idle
-            events = decoder.feed(piece, read)
-            for event in events:
-                self._read_event(event, reads[read][0])
-            if whole and decoder.idle and len(events) == 1 and said.plain is not None and not said.done:
-                repeat.learn(piece, said.plain)
-            else:
-                repeat.forget()
+        content = Content(self._exchange.response)
+        while True:
+            decoder = self._form.framing.decoder(content.came.data)
+            self._read_events(content.came, decoder)
+            if not content.go_on(decoder.at):
+                break
         tail = decoder.tail()
-        if tail is not None and not said.done:
-            self._read_tail(tail)
+        if tail is not None and not self.said.done:
+            self._read_tail(tail, content.came.stamp_ns(tail.end))
+
+    def _read_events(self, came: StampedBytes, decoder: StreamDecoder) -> None:
+        said = self.said
+        while event := decoder.next():
+            self._read_event(event, came.stamp_ns(event.end))
+            if said.plain is not None and not said.done:
+                texts, ends = repeats(came.data, event, said.plain)
+                if texts:
+                    said.again(texts, came.all_stamps_ns(ends))
+                    decoder.at = ends[-1]
 
     def _read_event(self, event: Event, stamp_ns: int) -> None:
         said = self.said
@@ -311,10 +306,10 @@ class Answer:
             said.flag("repeated_key")
         said.take(delta, stamp_ns)
 
-    def _read_tail(self, tail: Event) -> None:
+    def _read_tail(self, tail: Event, stamp_ns: int) -> None:
         """A last event without its closing line: with server-sent events only the end mark counts."""
         if self._form.framing.bare_json:
-            self._read_event(tail, self._exchange.response.reads[tail.read][0])
+            self._read_event(tail, stamp_ns)
         elif tail.data.strip() == self._form.end_mark or self._is_end(tail.data):
             self.said.done = True
             self.said.flag("unterminated_done")
@@ -326,10 +321,10 @@ class Answer:
             return False
 
     def _read_whole(self) -> None:
-        response = self._exchange.response
-        text = b"".join(piece for _, piece in body.pieces(response))
-        delta = self._form.read_whole(body.parse(text))
-        self.said.take_whole(delta, response.reads[response.body[-1][0]][0])
+        content = Content(self._exchange.response)
+        data = content.whole()
+        delta = self._form.read_whole(body.parse(data))
+        self.said.take_whole(delta, content.came.stamp_ns(len(data)))
 
     # tokens
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import orjson
 
-from runners.load.framing import MAX_BODY_BYTES, Read, Response, TooManyBytes
+from runners.load.framing import MAX_BODY_BYTES, Response, TooManyBytes
+from runners.load.stamped import StampedBytes
 
 _SHOWN_BYTES = 16_384
 _INFLATE_BYTES = 262_144
@@ -27,19 +28,55 @@ def compressed(response: Response) -> bool:
     return _encoding(response) not in (b"", b"identity")
 
 
-def pieces(response: Response) -> Iterator[Read]:
-    """The body in pieces of bounded size; gzip and deflate undone although they were not asked for.
+class Content:
+    """What a body holds, gzip and deflate undone although they were not asked for.
 
-    Raises DecodeError, TooManyBytes.
+    ``came`` is the part at hand: all of it at once, unless it was compressed. Raises DecodeError.
     """
-    encoding = _encoding(response)
-    if encoding in (b"", b"identity"):
-        yield from response.body
-        return
-    if encoding not in _COMPRESSED:
-        raise DecodeError(f"content encoding {encoding.decode('latin-1')} was not asked for")
+
+    def __init__(self, response: Response) -> None:
+        body, encoding = response.body(), _encoding(response)
+        self._pieces: Iterator[tuple[int, bytes]] = iter(())
+        self._error: DecodeError | TooManyBytes | None = None
+        self.came = body
+        if encoding in (b"", b"identity"):
+            return
+        if encoding not in _COMPRESSED:
+            raise DecodeError(f"content encoding {encoding.decode('latin-1')} was not asked for")
+        self._pieces = _inflate(body)
+        self.came = body.followed_by([], len(body.data))
+        self.go_on(0)
+
+    def go_on(self, at: int) -> bool:
+        """Lets go of the first ``at`` bytes and takes some more; False at the end. Raises DecodeError, TooManyBytes."""
+        if self._error:
+            raise self._error
+        pieces: list[tuple[int, bytes]] = []
+        size = 0
+        try:
+            while size < _INFLATE_BYTES:
+                pieces.append(next(self._pieces))
+                size += len(pieces[-1][1])
+        except StopIteration:
+            pass
+        except (DecodeError, TooManyBytes) as error:
+            self._error = error
+        if not pieces and not self._error:
+            return False
+        self.came = self.came.followed_by(pieces, at)
+        return True
+
+    def whole(self) -> bytes:
+        """All of it. Raises DecodeError, TooManyBytes."""
+        while self.go_on(0):
+            pass
+        return self.came.data
+
+
+def _inflate(body: StampedBytes) -> Iterator[tuple[int, bytes]]:
+    """Pieces of bounded size with their stamps. Raises DecodeError, TooManyBytes."""
     inflater, total = zlib.decompressobj(_GZIP_WBITS), 0
-    for read, piece in response.body:
+    for stamp_ns, piece in body.reads():
         while piece:
             try:
                 data = inflater.decompress(piece, _INFLATE_BYTES)
@@ -48,7 +85,7 @@ def pieces(response: Response) -> Iterator[Read]:
             total += len(data)
             if total > MAX_BODY_BYTES:
                 raise TooManyBytes
-            yield read, data
+            yield stamp_ns, data
             piece = inflater.unconsumed_tail
 
 

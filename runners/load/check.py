@@ -111,7 +111,7 @@ class Asker:
         if response.status != 200 or not response.complete:
             return None
         try:
-            return orjson.loads(b"".join(piece for _, piece in response.body))
+            return orjson.loads(response.body().data)
         except orjson.JSONDecodeError:
             return None
 

@@ -4,34 +4,29 @@ One thread, one epoll. While requests are in flight the loop only sends, receive
 ``finished`` and are handed to ``on_finished`` when nothing else is due.
 """
 
-import select
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from time import monotonic_ns
 
 from runners.load.arrivals import Pacing
-from runners.load.clock import Alarm, KernelClock
+from runners.load.backlog import Backlog
+from runners.load.clock import KernelClock
 from runners.load.exchange import Exchange
 from runners.load.framing import ProtocolError, Response, TooManyBytes
 from runners.load.outcomes import Outcome
 from runners.load.patience import Patience
 from runners.load.precedence import precedence, waited_ns
+from runners.load.timers import next_limit, shortest_ns
 from runners.load.transport import Connection, Destination, Progress, TransportError
+from runners.load.watch import READABLE, READING, WRITABLE, Watch
 from runners.spec import Timeouts
 
-_ONLY_READABLE = select.EPOLLIN
-_READABLE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLERR | select.EPOLLHUP
 _SCAN_EVERY_NS = 50_000_000
-_MAX_WAITING = 2_048
-_MAX_WAITING_BYTES = 16_000_000
 _DELAYS_KEPT = 65_536
 _IDLE_WAIT_S = 0.05
 #: So long may sending, and so many events may be served, before what has arrived is read: of packets that wait together
 #: only the last one's stamp is kept.
 _BURST_NS, _EVENTS_AT_ONCE = 300_000, 64
-#: Too many requests, or no money left: only the answer's text tells, so it is read before others.
-_MAY_STOP_THE_RUN = 429
 
 
 class Engine:
@@ -51,19 +46,19 @@ class Engine:
         self._destination = destination
         self._timeouts = timeouts
         self._on_finished = on_finished
-        self._epoll = select.epoll()
-        self._alarm = Alarm()
-        self._epoll.register(self._alarm.fd, select.EPOLLIN)
-        self._connections: dict[int, Connection] = {}
+        self._watch = Watch()
         self._idle: list[Connection] = []
-        self._finished: deque[Exchange] = deque()
-        self._waiting_bytes = 0
+        self._finished = Backlog()
         self._patience = Patience()
         self._next_scan_ns = 0
+        self._look_ns = 0
+        self._limit_ns = 0.0
+        self._pacing: Pacing | None = None
 
     def stop(self, reason: str) -> None:
         """Safe in a signal handler: no further request is sent, those in flight are cancelled within 50 ms."""
         self.stop_reason = self.stop_reason or reason
+        self._look_ns = 0
 
     def drive(
         self,
@@ -80,6 +75,8 @@ class Engine:
         """
         self.asleep_ns = 0
         self.read_delays_ns.clear()
+        self._look_ns = 0
+        self._pacing = pacing
         with precedence() as self.scheduled:
             before_ns = waited_ns()
             self._loop(pacing, next_exchange, round(drain_s * 1e9), on_tick)
@@ -89,10 +86,9 @@ class Engine:
             self._hand_over()
 
     def close(self) -> None:
-        for connection in list(self._connections.values()):
+        for connection in list(self._watch.connections.values()):
             self._drop(connection)
-        self._alarm.close()
-        self._epoll.close()
+        self._watch.close()
 
     # the loop
 
@@ -106,69 +102,70 @@ class Engine:
         drain_end_ns = 0
         now = monotonic_ns()
         while True:
-            burst_end_ns = now + _BURST_NS
-            due = None if self.stop_reason else pacing.next_due_ns(now, self.in_flight)
-            while due is not None and due <= now < burst_end_ns:
-                self._begin(pacing, next_exchange, now)
-                now = monotonic_ns()
-                due = None if self.stop_reason else pacing.next_due_ns(now, self.in_flight)
-            if self.stop_reason or pacing.ended(now):
-                drain_end_ns = drain_end_ns or now + drain_ns
-                if not self.in_flight:
-                    return
-                if self.stop_reason or now >= drain_end_ns:
-                    self._cancel_all(self.stop_reason or "the stage's drain time was over")
-                    return
-            now = self._wait(due)
-            if now >= self._next_scan_ns:
-                self._next_scan_ns = now + _SCAN_EVERY_NS
-                self._check_timers(now)
-                if on_tick:
-                    on_tick(now)
+            if now >= self._look_ns:
+                now = self._send_due(pacing, next_exchange, now)
+                if self.stop_reason or pacing.ended(now):
+                    drain_end_ns = drain_end_ns or now + drain_ns
+                    if not self.in_flight:
+                        return
+                    if self.stop_reason or now >= drain_end_ns:
+                        self._cancel_all(self.stop_reason or "the stage's drain time was over")
+                        return
+                if now >= self._next_scan_ns:
+                    self._next_scan_ns = now + _SCAN_EVERY_NS
+                    if now >= self._limit_ns:
+                        self._check_timers(now)
+                    if on_tick:
+                        on_tick(now)
+            now = self._wait(now)
 
-    def _wait(self, due_ns: int | None) -> int:
+    def _send_due(self, pacing: Pacing, next_exchange: Callable[[bool], Exchange], now: int) -> int:
+        """Sends what is due; sets when to look again, unless an exchange ends before. Returns the time after it."""
+        burst_end_ns = now + _BURST_NS
+        self._look_ns = self._next_scan_ns
+        while not self.stop_reason:
+            due = pacing.next_due_ns(now, self.in_flight)
+            if due is None:
+                break
+            if due > now or now >= burst_end_ns:
+                self._look_ns = min(due, self._next_scan_ns)
+                self._watch.wake_at(due)
+                break
+            self._begin(pacing, next_exchange, now)
+            now = monotonic_ns()
+        return now
+
+    def _wait(self, before: int) -> int:
         """One sleep and what woke it; reads finished exchanges when nothing did. Returns the time after it."""
-        if due_ns is not None:
-            self._alarm.set(due_ns)
         waiting = len(self._finished)
-        before = monotonic_ns()
-        events = self._epoll.poll(0 if waiting else _IDLE_WAIT_S, _EVENTS_AT_ONCE)
+        events = self._watch.poll(0 if waiting else _IDLE_WAIT_S, _EVENTS_AT_ONCE)
         now = monotonic_ns()
         self.asleep_ns += now - before
         self.clock.refresh(now)
-        connections = self._connections
+        connections = self._watch.connections
         for fd, mask in events:
             connection = connections.get(fd)
             if connection is None:
-                if fd == self._alarm.fd:
-                    self._alarm.clear()
-            elif mask == _ONLY_READABLE and connection.open:
+                self._watch.ring(fd)
+            elif mask == READING and connection.open:
                 self._read(connection)
             else:
                 self._serve(connection, mask)
-        if waiting and (not events or self._overdue(waiting)):
+        if waiting and (not events or self._finished.pressing):
             self._hand_over()
         return monotonic_ns() if events or waiting else now
 
-    def _overdue(self, waiting: int) -> bool:
-        return (
-            waiting > _MAX_WAITING
-            or self._waiting_bytes > _MAX_WAITING_BYTES
-            or self._finished[0].response.status == _MAY_STOP_THE_RUN
-        )
-
     def _hand_over(self) -> None:
-        exchange = self._finished.popleft()
-        self._waiting_bytes -= exchange.response.bytes_in
-        self._on_finished(exchange)
+        self._on_finished(self._finished.take())
+        self._look_ns = 0
 
     def _serve(self, connection: Connection, mask: int) -> None:
         if not connection.open:
-            self._proceed(connection)
+            self._set_up(connection, connection.proceed)
             return
-        if mask & select.EPOLLOUT:
+        if mask & WRITABLE:
             self._send(connection)
-        if mask & _READABLE and connection.fd in self._connections:
+        if mask & READABLE and connection.fd in self._watch.connections:
             self._read(connection)
 
     # sending
@@ -192,42 +189,35 @@ class Engine:
             self._end(exchange, error.outcome, error.detail)
             return
         connection.exchange = exchange
-        exchange.connection = connection
-        self._watch_new(connection)
+        self._watch.add(connection)
 
-    def _proceed(self, connection: Connection) -> None:
+    def _set_up(self, connection: Connection, step: Callable[[], Progress]) -> None:
+        """Goes on with connecting by one ``step`` of the connection."""
         fd, exchange = connection.fd, connection.exchange
         try:
-            progress = connection.proceed()
+            progress = step()
         except TransportError as error:
+            self._watch.forget(fd)
             self._drop(connection)
             if exchange is not None:
                 self._end(exchange, error.outcome, error.detail)
             return
-        if progress is Progress.MOVED:
-            self._moved(connection, fd)
+        if progress is Progress.MOVED:  # another descriptor; closing the old one took it out of epoll
+            self._watch.forget(fd)
+            self._watch.add(connection)
         elif progress is Progress.READY and exchange is not None:
             exchange.connect_ns = (exchange.connect_ns or 0) + monotonic_ns() - connection.started_ns
             self._attach(connection, exchange)
         else:
-            self._watch(connection)
-
-    def _moved(self, connection: Connection, old_fd: int) -> None:
-        """Another address, another descriptor; closing the old one took it out of epoll."""
-        self._connections.pop(old_fd, None)
-        self._watch_new(connection)
-
-    def _watch_new(self, connection: Connection) -> None:
-        self._connections[connection.fd] = connection
-        self._epoll.register(connection.fd, select.EPOLLOUT | _READABLE)
+            self._watch.change(connection, writing=connection.want_write)
 
     def _attach(self, connection: Connection, exchange: Exchange) -> None:
         connection.exchange = exchange
-        exchange.connection = connection
         exchange.address = connection.address
         exchange.unsent = memoryview(exchange.request)
         if not exchange.sent_ns:
-            exchange.sent_ns = exchange.last_read_ns = monotonic_ns()
+            exchange.sent_ns = monotonic_ns()
+        connection.floor_ns = max(connection.floor_ns, exchange.sent_ns)
         self._send(connection)
 
     def _send(self, connection: Connection) -> None:
@@ -243,16 +233,9 @@ class Engine:
             done = not exchange.unsent and connection.flushed()
         except OSError:
             # The server may have answered before it closed: what it said comes first.
-            self._watch(connection, writing=False)
+            self._watch.change(connection, writing=False)
             return
-        self._watch(connection, writing=not done)
-
-    def _watch(self, connection: Connection, *, writing: bool | None = None) -> None:
-        """Tells epoll what to wait for, only when that changes."""
-        wanted = connection.want_write if writing is None else writing
-        if not connection.open or wanted != connection.watched_write:
-            connection.watched_write = wanted
-            self._epoll.modify(connection.fd, (select.EPOLLOUT | _READABLE) if wanted else _READABLE)
+        self._watch.change(connection, writing=not done)
 
     # receiving
 
@@ -261,14 +244,13 @@ class Engine:
         try:
             stamp, now, data, end = connection.receive(self.clock)
         except (OSError, TransportError) as error:
-            self._broken(connection, exchange, error)
+            self._broken(connection, error)
             return
         if exchange is None:  # an idle connection was closed by the server, or it speaks unasked
             if data or end:
                 self._drop(connection)
             return
         if data:
-            exchange.last_read_ns = now
             self.read_delays_ns.append(now - stamp)
             try:
                 complete = exchange.response.add(stamp, data)
@@ -296,19 +278,14 @@ class Engine:
 
     def _closed(self, connection: Connection, exchange: Exchange) -> None:
         response = exchange.response
-        if not response.reads:
+        if not response.stamps_ns:
             if self._may_resend(connection, exchange):
                 self._retry(connection, exchange)
                 return
-            self._finish(
-                connection, exchange, Outcome.CLOSED_EARLY, "the server closed the connection without an answer"
-            )
+            detail = "the server closed the connection without an answer"
+            self._finish(connection, exchange, Outcome.CLOSED_EARLY, detail)
             return
-        try:
-            response.end_of_stream()
-        except (ProtocolError, TooManyBytes) as error:
-            self._finish(connection, exchange, Outcome.PROTOCOL_ERROR, str(error))
-            return
+        response.end_of_stream()
         if response.complete:
             self._finish(connection, exchange, None)
         else:
@@ -316,10 +293,11 @@ class Engine:
             outcome = Outcome.TRUNCATED if headers else Outcome.CLOSED_EARLY
             self._finish(connection, exchange, outcome, "the connection closed before the answer was whole")
 
-    def _broken(self, connection: Connection, exchange: Exchange | None, error: Exception) -> None:
+    def _broken(self, connection: Connection, error: Exception) -> None:
+        exchange = connection.exchange
         if exchange is None:
             self._drop(connection)
-        elif not exchange.response.reads and self._may_resend(connection, exchange):
+        elif not exchange.response.stamps_ns and self._may_resend(connection, exchange):
             self._retry(connection, exchange)
         elif isinstance(error, TransportError):
             self._finish(connection, exchange, error.outcome, error.detail)
@@ -333,7 +311,6 @@ class Engine:
         """A kept connection died before any byte of the answer: once more on a fresh one; the clock goes on."""
         self._drop(connection)
         exchange.retried = True
-        exchange.response.release()
         exchange.response = Response()
         self._connect(exchange)
 
@@ -347,65 +324,43 @@ class Engine:
     def _end(self, exchange: Exchange, outcome: Outcome | None, detail: str = "") -> None:
         if outcome is not None:
             exchange.fail(outcome, detail)
-        exchange.end_ns = exchange.response.reads[-1][0] if outcome is None else monotonic_ns()
-        exchange.connection = None
+        exchange.end_ns = exchange.response.stamps_ns[-1] if outcome is None else monotonic_ns()
+        if self._pacing:
+            self._pacing.next_due_ns(monotonic_ns(), self.in_flight)  # it notes whether a request waited for this place
         self.in_flight -= 1
-        if exchange.response.status == _MAY_STOP_THE_RUN:
-            self._finished.appendleft(exchange)
-        else:
-            self._finished.append(exchange)
-        self._waiting_bytes += exchange.response.bytes_in
+        self._look_ns = 0
+        self._finished.add(exchange)
         if reason := self._patience.reason_to_stop(exchange):
             self.stop(reason)
 
     def _drop(self, connection: Connection) -> None:
-        if self._connections.pop(connection.fd, None) is not None:
-            with suppress(OSError):  # an address that failed has closed it already
-                self._epoll.unregister(connection.fd)
+        self._watch.remove(connection)
         if connection in self._idle:
             self._idle.remove(connection)
         connection.close()
 
     def _cancel_all(self, reason: str) -> None:
-        for connection in list(self._connections.values()):
+        for connection in list(self._watch.connections.values()):
             if connection.exchange is not None:
                 self._finish(connection, connection.exchange, Outcome.CANCELLED, reason)
 
     def _check_timers(self, now: int) -> None:
+        """Ends what took too long, and sets when to look again."""
         limits = self._timeouts
-        for connection in list(self._connections.values()):
+        self._limit_ns = now + shortest_ns(limits, len(self._destination.addresses))
+        for connection in list(self._watch.connections.values()):
             exchange = connection.exchange
             if exchange is None:
                 continue
-            if not connection.open:
-                self._check_connecting(connection, exchange, now)
-            elif now - exchange.sent_ns > limits.total_s * 1e9:
-                self._finish(connection, exchange, Outcome.TIMEOUT_TOTAL, f"not done in {limits.total_s:g} s")
-            elif not exchange.response.reads:
-                self._check_first_byte(connection, exchange, now)
-            elif now - exchange.last_read_ns > limits.idle_s * 1e9:
-                self._finish(connection, exchange, Outcome.TIMEOUT_IDLE, f"silent for {limits.idle_s:g} s")
-
-    def _check_connecting(self, connection: Connection, exchange: Exchange, now: int) -> None:
-        """Each address gets its share of the connect limit, so that one that swallows packets does not take all."""
-        limit_s, fd = self._timeouts.connect_s, connection.fd
-        share_ns = limit_s * 1e9 / len(self._destination.addresses)
-        if now - connection.started_ns > limit_s * 1e9:
-            self._finish(connection, exchange, Outcome.TIMEOUT_CONNECT, f"no connection in {limit_s:g} s")
-        elif connection.has_another_address and now - connection.tried_ns > share_ns:
-            try:
-                connection.move()
-            except TransportError as error:
-                self._connections.pop(fd, None)
-                self._end(exchange, error.outcome, error.detail)
-                return
-            self._moved(connection, fd)
-
-    def _check_first_byte(self, connection: Connection, exchange: Exchange, now: int) -> None:
-        limit_s = self._timeouts.first_byte_s
-        if now - exchange.sent_ns <= limit_s * 1e9:
-            return
-        if exchange.unsent:
-            self._finish(connection, exchange, Outcome.TIMEOUT_WRITE, f"the server took no bytes for {limit_s:g} s")
-        else:
-            self._finish(connection, exchange, Outcome.TIMEOUT_FIRST_BYTE, f"no byte came back in {limit_s:g} s")
+            limit = next_limit(connection, exchange, limits)
+            if limit.at_ns <= now and connection.open:  # what has come in time may only wait to be read
+                self._read(connection)
+                if connection.exchange is not exchange:
+                    continue
+                limit = next_limit(connection, exchange, limits)
+            if limit.at_ns > now:
+                self._limit_ns = min(self._limit_ns, limit.at_ns)
+            elif limit.outcome is None:
+                self._set_up(connection, connection.move)
+            else:
+                self._finish(connection, exchange, limit.outcome, limit.detail)

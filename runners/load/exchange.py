@@ -13,12 +13,10 @@ class Exchange:
         "asked_input_tokens",
         "asked_output_tokens",
         "connect_ns",
-        "connection",
         "detail",
         "due_ns",
         "end_ns",
         "index",
-        "last_read_ns",
         "level",
         "model",
         "outcome",
@@ -59,14 +57,12 @@ class Exchange:
         self.ready_ns = 0
         self.sent_ns = 0
         self.connect_ns: int | None = None
-        self.last_read_ns = 0
         self.end_ns = 0
         self.response = Response()
         self.outcome: Outcome | None = None
         self.detail = ""
         self.retried = False
         self.unsent = memoryview(b"")
-        self.connection: object | None = None
 
     def fail(self, outcome: Outcome, detail: str = "") -> None:
         if self.outcome is None:

@@ -1,16 +1,23 @@
-"""HTTP/1.1 responses out of stamped reads. llhttp frames them, fed lazily so that the hot path stays short."""
+"""HTTP/1.1 responses out of stamped reads: llhttp reads the head, arithmetic finds the body and its end."""
 
-from typing import Any
+import re
+from array import array
 
 import httptools
+import numpy as np
+
+from runners.load.stamped import StampedBytes
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 MAX_HEADERS = 256
-_LINE_END = b"\r\n"
-#: Reads that may wait to be framed: a long answer costs no more at its end than a short one.
-_UNFED = 16
-
-Read = tuple[int, bytes]
+_MAX_LINE_BYTES = 16_384
+_MAX_TRAILER_BYTES = 65_536
+_EXTENSION = rb'(?:;[!#-\'*+.\w^`|~-]+(?:=(?:[!#-\'*+.\w^`|~-]+|"[^"\x00-\x08\x0a-\x1f\x7f]*"))?)*'
+_CHUNK = re.compile(rb"(0*[0-9A-Fa-f]{1,16})" + _EXTENSION + rb"\r\n")
+_CHUNK_BEGUN = re.compile(rb"(?:0*[0-9A-Fa-f]{0,16}(?:;[^\r\n]*)?\r?)?")
+#: How a read of that many bytes begins, when it is one whole chunk: most are.
+_ONE_CHUNK = {len(b"%x" % size) + size + 4: b"%x\r\n" % size for size in range(1, 4096)}
+_TRAILER = re.compile(rb"[!#-'*+.\w^`|~-]+:[^\r\n\x00]*\r\n")
 
 
 class ProtocolError(Exception):
@@ -21,130 +28,218 @@ class TooManyBytes(Exception):
     """The answer went over MAX_BODY_BYTES."""
 
 
-class Response:
-    """Collects reads of one response; knows when it is complete.
+class Head:
+    """What llhttp tells of the lines before a body; ``raw`` are these."""
 
-    ``reads`` are (stamp_ns, bytes). ``body`` holds (index of its read, bytes) once it was fed. Chunked streams are fed
-    a few reads at a time, and when they hold what may be an end; between, a read costs a handful of comparisons.
-    """
-
-    __slots__ = (
-        "_chunked",
-        "_fed",
-        "_feeding",
-        "_interim",
-        "_parser",
-        "body",
-        "bytes_in",
-        "complete",
-        "headers",
-        "headers_read",
-        "keep_alive",
-        "reads",
-        "status",
-        "surplus",
-    )
+    __slots__ = ("complete", "headers", "raw")
 
     def __init__(self) -> None:
-        self.reads: list[Read] = []
-        self.body: list[Read] = []
-        self.headers: dict[bytes, bytes] = {}
-        self.headers_read: int | None = None
-        self.status: int | None = None
-        self.bytes_in = 0
+        self.raw = bytearray()
         self.complete = False
-        self.keep_alive = False
-        self.surplus = False
-        self._fed = 0
-        self._feeding = 0
-        self._chunked = False
-        self._interim = False
-        self._parser: Any = httptools.HttpResponseParser(self)
-
-    def add(self, stamp_ns: int, data: bytes) -> bool:
-        """Takes one read; True when the response is complete. Raises ProtocolError, TooManyBytes."""
-        self.reads.append((stamp_ns, data))
-        self.bytes_in += len(data)
-        if self._chunked:
-            if self.bytes_in > MAX_BODY_BYTES:
-                raise TooManyBytes
-            # The last chunk's blank line: whole in this read, with or without bytes behind it, or begun in the last.
-            may_end = len(data) < 4 or b"\r\n\r\n" in data or data[0] in _LINE_END
-            if not may_end and len(self.reads) - self._fed < _UNFED:
-                return False
-        self.feed()
-        return self.complete
-
-    def feed(self) -> None:
-        """Frames every read that was not yet looked at. Raises ProtocolError, TooManyBytes."""
-        try:
-            while self._fed < len(self.reads):
-                self._feeding = self._fed
-                self._fed += 1
-                if self.complete:
-                    self.surplus = True
-                    return
-                self._parser.feed_data(self.reads[self._feeding][1])
-        except httptools.HttpParserUpgrade:
-            raise ProtocolError("101 Switching Protocols was not asked for") from None
-        except httptools.HttpParserError as error:
-            if self.complete:  # what follows a whole response is not ours to judge
-                self.surplus = True
-                return
-            raise ProtocolError(_words(error)) from None
-        if self.bytes_in > MAX_BODY_BYTES:
-            raise TooManyBytes
-
-    def end_of_stream(self) -> None:
-        """The peer closed: completes a body that is delimited by the close. Raises ProtocolError, TooManyBytes."""
-        self.feed()
-        if not self.complete and self.headers_read is not None and not self._delimited:
-            self.complete = True
-
-    def release(self) -> None:
-        """Breaks the cycle with the parser, so that memory goes back without the garbage collector."""
-        self._parser = None
-
-    @property
-    def _delimited(self) -> bool:
-        length = self.headers.get(b"content-length", b"")
-        return self._chunked or length.isdigit()
-
-    # llhttp's callbacks
-
-    def on_message_begin(self) -> None:
-        if self.complete:
-            self.surplus = True
+        self.headers: dict[bytes, bytes] = {}
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self.complete:
-            return
         if len(self.headers) >= MAX_HEADERS:
             raise ProtocolError(f"more than {MAX_HEADERS} header lines")
         self.headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
-        if self.complete:
-            return
-        status = int(self._parser.get_status_code())
-        self._interim = 100 <= status < 200 and status != 101
-        if self._interim:
-            self.headers.clear()
-            return
-        self.status = status
-        self.headers_read = self._feeding
-        self.keep_alive = bool(self._parser.should_keep_alive())
-        self._chunked = b"chunked" in self.headers.get(b"transfer-encoding", b"").lower()
+        self.complete = True
 
-    def on_body(self, body: bytes) -> None:
-        if not self.complete:
-            self.body.append((self._feeding, body))
 
-    def on_message_complete(self) -> None:
-        if not self._interim:
+class Response:
+    """Collects reads of one response; knows when it is complete.
+
+    ``stamps_ns`` are those of its reads, ``headers_read`` is the read in which the head ended. ``chunked``: the body
+    tells its own end.
+    """
+
+    __slots__ = (
+        "_between",
+        "_body",
+        "_came",
+        "_head",
+        "_left",
+        "_parser",
+        "_rest",
+        "bytes_in",
+        "chunked",
+        "complete",
+        "headers_read",
+        "keep_alive",
+        "stamps_ns",
+        "status",
+        "surplus",
+    )
+
+    def __init__(self) -> None:
+        self.stamps_ns = array("q")
+        self.headers_read: int | None = None
+        self.status: int | None = None
+        self.bytes_in = 0
+        self.complete = False
+        self.keep_alive = False
+        self.chunked = False
+        self.surplus = False
+        self._head = Head()
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self._head)
+        self._body = bytearray()
+        self._came = array("q")  # for each read: how long the body was after it
+        self._left: int | None = None  # of the body, or of the chunk; None until a close, or between chunks
+        self._between = False  # one chunk is whole and no other has begun
+        self._rest = b""  # a line that has only begun
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        return self._head.headers
+
+    def unread(self) -> "Response":
+        """Its status and its size alone."""
+        other = Response()
+        other.bytes_in, other.status = self.bytes_in, self.status
+        return other
+
+    def add(self, stamp_ns: int, data: bytes) -> bool:
+        """Takes one read; True when the response is complete. Raises ProtocolError, TooManyBytes."""
+        self.stamps_ns.append(stamp_ns)
+        self.bytes_in += len(data)
+        if self._between and self.bytes_in < MAX_BODY_BYTES:
+            begin = _ONE_CHUNK.get(len(data))
+            if begin is not None and data.startswith(begin) and data.endswith(b"\r\n"):
+                self._body += data[len(begin) : -2]
+                self._came.append(len(self._body))
+                return False
+        try:
+            if self.complete:
+                self.surplus = True
+            elif self.headers_read is None:
+                self._frame_head(data)
+            else:
+                self._frame_body(data)
+        finally:
+            self._came.append(len(self._body))
+        if self.bytes_in > MAX_BODY_BYTES:
+            raise TooManyBytes
+        self._between = self.chunked and self._left is None and not self._rest and not self.complete
+        return self.complete
+
+    def end_of_stream(self) -> None:
+        """The peer closed: completes a body that is delimited by the close."""
+        if self.headers_read is not None and not self.chunked and self._left is None:
             self.complete = True
 
+    def body(self) -> StampedBytes:
+        """What came of the body, its chunks joined."""
+        ends, stamps_ns = np.array(self._came, dtype=np.int64), np.array(self.stamps_ns, dtype=np.int64)
+        return StampedBytes(bytes(self._body), ends, stamps_ns)
 
-def _words(error: Exception) -> str:
-    cause = error.__context__
-    return str(cause) if isinstance(cause, ProtocolError) else str(error)
+    # the head
+
+    def _frame_head(self, data: bytes) -> None:
+        head, parser = self._head, self._parser
+        assert parser is not None  # noqa: S101
+        while data:
+            old = len(head.raw)
+            head.raw += data
+            blank = head.raw.find(b"\r\n\r\n", max(0, old - 3))
+            end = len(head.raw) if blank < 0 else blank + 4
+            _parse(parser, bytes(head.raw[old:end]))
+            data = bytes(head.raw[end:])
+            if head.complete:
+                status = int(parser.get_status_code())
+                if not 100 <= status < 200:
+                    self._end_head(parser, status)
+                    self._begin_body(data)
+                    return
+                head.raw.clear()
+                head.headers.clear()
+                head.complete = False
+
+    def _end_head(self, parser: httptools.HttpResponseParser, status: int) -> None:
+        self.status = status
+        self.headers_read = len(self.stamps_ns) - 1
+        self.keep_alive = bool(parser.should_keep_alive())
+        self._parser = None
+        self._head.raw.clear()
+
+    def _begin_body(self, data: bytes) -> None:
+        length = self.headers.get(b"content-length", b"").strip()
+        coding = self.headers.get(b"transfer-encoding", b"").lower().rsplit(b",", 1)[-1].strip()
+        if self.status in (204, 304):
+            self._left = 0
+        elif coding == b"chunked":
+            self.chunked = True
+        elif length.isdigit() and not coding:
+            self._left = int(length)
+        if data or self._left == 0:
+            self._frame_body(data)
+
+    # the body
+
+    def _frame_body(self, data: bytes) -> None:
+        if self.chunked:
+            self._frame_chunks(data)
+        elif self._left is None:
+            self._body += data
+        else:
+            self._body += data[: self._left]
+            self._left -= len(data)
+            if self._left <= 0:
+                self.complete, self.surplus = True, self._left < 0
+
+    def _frame_chunks(self, data: bytes) -> None:
+        if self._rest:
+            data = self._rest + data
+            self._rest = b""
+        left, at = self._left, 0
+        self._left = None
+        while True:
+            if left is None:
+                line = _CHUNK.match(data, at)
+                if line is None:
+                    self._begin_line(data, at)
+                    return
+                left = int(line[1], 16)
+                if not left:
+                    self._frame_trailer(data, at, line.end())
+                    return
+                at = line.end()
+            stop = at + left
+            self._body += data[at:stop]
+            if not data.startswith(b"\r\n", stop):
+                self._stop_within(data, stop)
+                return
+            left, at = None, stop + 2
+
+    def _begin_line(self, data: bytes, at: int) -> None:
+        """The line with a chunk's size is not whole."""
+        if not _CHUNK_BEGUN.fullmatch(data, at) or len(data) - at > _MAX_LINE_BYTES:
+            raise ProtocolError("a chunk begins without a valid size")
+        self._rest = data[at:]
+
+    def _stop_within(self, data: bytes, stop: int) -> None:
+        """``data`` ends in a chunk, or in the line end behind it."""
+        closing = data[stop : stop + 2]
+        if closing not in (b"", b"\r"):
+            raise ProtocolError("a chunk is longer than its size says")
+        self._left, self._rest = max(0, stop - len(data)), closing
+
+    def _frame_trailer(self, data: bytes, last_chunk: int, at: int) -> None:
+        while line := _TRAILER.match(data, at):
+            at = line.end()
+        if data.startswith(b"\r\n", at):
+            self.complete, self.surplus = True, len(data) > at + 2
+            return
+        self._rest = data[last_chunk:]
+        if data.find(b"\r\n", at) >= 0 or len(self._rest) > _MAX_TRAILER_BYTES:
+            raise ProtocolError("what follows the last chunk is no header line")
+
+
+def _parse(parser: httptools.HttpResponseParser, data: bytes) -> None:
+    try:
+        parser.feed_data(data)
+    except httptools.HttpParserUpgrade:
+        raise ProtocolError("101 Switching Protocols was not asked for") from None
+    except httptools.HttpParserError as error:
+        cause = error.__context__
+        raise ProtocolError(str(cause if isinstance(cause, ProtocolError) else error)) from None

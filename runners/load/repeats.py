@@ -1,42 +1,82 @@
 """Streams repeat themselves: most events differ from the one before in nothing but the text of one string.
 
-Such an event is recognised by comparing bytes, several times cheaper than framing and parsing it again. Only what is
-certain is recognised: a piece of body that was one whole event, the same bytes before and after, and plain ASCII
-without quotes or escapes between. Everything else goes the long way.
+Such events are recognised by comparing bytes, many times cheaper than framing and parsing them again. Only what is
+certain is recognised: the same bytes before and after, and between them UTF-8 without quotes, escapes or control
+characters. Everything else goes the long way.
 """
 
 import re
+from bisect import bisect_left
+from itertools import accumulate
+from typing import NamedTuple
 
-_PLAIN = re.compile(rb"[ !#-\[\]-~]+")
+from runners.load.sse import Event
+
+_PLAIN_LINES = re.compile(rb'(?:[^\x00-\x1f"\\]+\n)*')
+_FIRST_LOOK, _FURTHER_LOOK = 16, 64
+_SPARE_BYTES = 32
 
 
-class Repeat:
-    """Learns the frame of one event; tells the text of the next that has the same frame."""
+class Frame(NamedTuple):
+    """What stands around the text of an event; its lines are ended by LF."""
 
-    __slots__ = ("_prefix", "_suffix", "_tail")
+    before: bytes
+    after: bytes
 
-    def __init__(self) -> None:
-        self.forget()
 
-    def forget(self) -> None:
-        self._prefix = self._suffix = b""
-        self._tail = 0
+def repeats(body: bytes, event: Event, text: str) -> tuple[list[str], list[int]]:
+    """The events after ``event`` that are the same with another text, as texts and ends in ``body``.
 
-    def learn(self, piece: bytes, text: str) -> None:
-        """``piece`` was one event whose only generated text was ``text``."""
-        needle = b'"' + text.encode("utf-8", "replace") + b'"'
-        if not _PLAIN.fullmatch(needle, 1, len(needle) - 1) or piece.count(needle) != 1:
-            self.forget()
-            return
-        start = piece.index(needle) + 1
-        self._prefix = piece[:start]
-        self._suffix = piece[start + len(needle) - 2 :]
-        self._tail = len(self._suffix)
+    ``text`` is the only generated text of ``event``.
+    """
+    frame = _frame(body[event.start : event.end], text)
+    texts: list[str] = []
+    ends: list[int] = []
+    at, most = event.end, _FIRST_LOOK
+    while frame and body.startswith(frame.before, at):
+        window = body[at : at + most * (event.end - event.start + _SPARE_BYTES)]
+        more = _texts(window, frame, most)
+        size = len(frame.before) + len(frame.after)
+        ends += list(accumulate([size + len(one) for one in more], initial=at))[1:]
+        texts += b"\n".join(more).decode("utf-8").split("\n") if more else []
+        if len(more) < most // 2:
+            break
+        at, most = ends[-1], _FURTHER_LOOK
+    return texts, ends
 
-    def text(self, piece: bytes) -> str | None:
-        """The text, when ``piece`` is that event again with another plain text; else None."""
-        prefix = self._prefix
-        if not prefix or not piece.startswith(prefix) or not piece.endswith(self._suffix):
-            return None
-        found = _PLAIN.fullmatch(piece, len(prefix), len(piece) - self._tail)
-        return found[0].decode("ascii") if found else None
+
+def _frame(block: bytes, text: str) -> Frame | None:
+    """None where it is not certain."""
+    needle = b'"' + text.encode("utf-8", "surrogatepass") + b'"'
+    if b"\\" in block or block.count(needle) != 1 or not block.endswith(b"\n"):
+        return None
+    start = block.index(needle) + 1
+    return Frame(block[:start], block[start + len(needle) - 2 :])
+
+
+def _texts(window: bytes, frame: Frame, most: int) -> list[bytes]:
+    """The texts of the events with which ``window`` begins, as far as they are repeats."""
+    before, after = frame
+    first = before.count(b"\n")
+    step = first + after.count(b"\n")
+    start, stop = len(before) - before.rfind(b"\n") - 1, -after.index(b"\n")
+    lines = window.split(b"\n")
+    texts = [line[start:stop] for line in lines[first : min(most, (len(lines) - 1) // step) * step : step]]
+
+    def differ(count: int) -> bool:
+        return not window.startswith(before + (after + before).join(texts[:count]) + after)
+
+    if differ(len(texts)):
+        del texts[bisect_left(range(1, len(texts)), True, key=differ) :]
+    plain = _PLAIN_LINES.match(b"\n".join([*texts, b""]))
+    told = plain[0] if plain else b""
+    del texts[told.count(b"\n") :]
+    return texts if _is_utf8(told) else []
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -55,11 +55,11 @@ class Transcript:
         if name not in self.flags:
             self.flags.append(name)
 
-    def again(self, text: str, stamp_ns: int) -> None:
-        """The last event once more, with another plain text."""
-        self.stamps_ns.append(stamp_ns)
-        self.texts.append(text)
-        self.choices.append(self.choices[-1])
+    def again(self, texts: list[str], stamps_ns: list[int]) -> None:
+        """The last event some more times, with other plain texts."""
+        self.stamps_ns += stamps_ns
+        self.texts += texts
+        self.choices += self.choices[-1:] * len(texts)
         self._usage_since_token = False
 
     def take(self, delta: Delta, stamp_ns: int) -> None:

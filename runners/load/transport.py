@@ -17,7 +17,7 @@ from runners.load.outcomes import Outcome
 READ_BYTES = 65_536
 _PROXY_HEAD_BYTES = 16_384
 _TUNNEL_OPEN = re.compile(r"HTTP/1\.[01] 2\d\d(\s|$)")
-_ANCILLARY_BYTES = socket.CMSG_SPACE(16)
+ANCILLARY_BYTES = socket.CMSG_SPACE(16)
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM})
 _SATURATED_WORDS = {
@@ -102,7 +102,6 @@ class Connection:
         "_index",
         "_outgoing",
         "_proxy_head",
-        "_stamp_ns",
         "_tls",
         "_tried",
         "_tunnelled",
@@ -110,6 +109,7 @@ class Connection:
         "destination",
         "exchange",
         "fd",
+        "floor_ns",
         "open",
         "reused",
         "sock",
@@ -125,7 +125,7 @@ class Connection:
         self.open = False
         self.reused = False
         self.started_ns = monotonic_ns()
-        self._stamp_ns = 0
+        self.floor_ns = 0  # nothing that is read now was stamped before it
         self._index = destination.preferred
         self._tried = 1
         self._connect()
@@ -156,10 +156,11 @@ class Connection:
     def has_another_address(self) -> bool:
         return self._tried < len(self.destination.addresses)
 
-    def move(self) -> None:
+    def move(self) -> Progress:
         """Begins anew with the next address, on a new file descriptor. Raises TransportError."""
         self.sock.close()
         self._next_address()
+        return Progress.MOVED
 
     def _next_address(self) -> None:
         self._tried += 1
@@ -290,13 +291,12 @@ class Connection:
         Raises OSError on a reset connection, TransportError on a broken TLS stream.
         """
         try:
-            data, ancillary, _, _ = self.sock.recvmsg(READ_BYTES, _ANCILLARY_BYTES)
+            data, ancillary, _, _ = self.sock.recvmsg(READ_BYTES, ANCILLARY_BYTES)
         except BlockingIOError:
             return 0, 0, b"", False
         now = monotonic_ns()
-        sent_ns = self.exchange.sent_ns if self.exchange else 0
-        stamp = clock.stamp_ns(ancillary[0][2], now, max(sent_ns, self._stamp_ns)) if ancillary else now
-        self._stamp_ns = stamp
+        stamp = clock.stamp_ns(ancillary[0][2], now, self.floor_ns) if ancillary else now
+        self.floor_ns = stamp
         if self._tls is None:
             return stamp, now, data, not data
         if data:

@@ -102,7 +102,7 @@ class Pages:
             raise WebError(
                 f"{self._shown(path)} gives no answer ({exchange.outcome}: {exchange.detail or 'no words'})."
             )
-        text = b"".join(piece for _, piece in response.body).decode("utf-8", "replace")
+        text = response.body().data.decode("utf-8", "replace")
         return Answer(response.status, response.headers, text)
 
     def _good(self, answer: Answer, path: str) -> Answer:

@@ -95,9 +95,7 @@ class Told:
 
 
 def read_answer(exchange: Exchange, requests: Requests) -> Told | None:
-    """None for what cannot be read; its row says why. To be called before the row is made, which lets go of the
-    response.
-    """
+    """None for what cannot be read; its row says why."""
     try:
         return _read(exchange, requests)
     except Exception:  # one answer must never end an evaluation
@@ -105,8 +103,7 @@ def read_answer(exchange: Exchange, requests: Requests) -> Told | None:
 
 
 def _read(exchange: Exchange, requests: Requests) -> Told:
-    exchange.response.feed()
-    chunk = body.parse(b"".join(piece for _, piece in body.pieces(exchange.response)))
+    chunk = body.parse(body.Content(exchange.response).whole())
     delta = requests.form.read_whole(chunk)
     text = "".join(piece.content for piece in delta.pieces if piece.choice == 0)
     read = requests.form.logprobs

@@ -1,15 +1,16 @@
 """What the server said of itself during a stage, and whether its counts agree with ours. Pure: rows in, numbers out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
-from runners.load.rows import MISSING, Bools, Ints, StageRows, Window
+from runners.load.rows import MISSING, StageRows, Window
+from runners.load.statistics import Bools, Ints
 from runners.server.metrics import SERVER_METRICS, Kind, ServerMetric
 from runners.server.series import Series, Span, bucket_increases, increase, quantile, series
 
@@ -26,6 +27,11 @@ class ServerSide:
 
     samples: pa.Table
     account: Mapping[str, Any]
+
+    @classmethod
+    def so_far(cls, samples: pa.Table, marks_ns: Sequence[int | None]) -> Self:
+        """While the run goes on, with no account yet: gauges and counters alone."""
+        return cls(samples, {"engine": "", "keys": samples["metric"].unique().to_pylist(), "marks_ns": marks_ns})
 
     @cached_property
     def series(self) -> dict[str, Series]:

@@ -15,12 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+
+from tests.perf import peers
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -151,17 +153,41 @@ def _p99(metric: dict[str, Any]) -> float:
     return float(metric["p99"] if metric["p99"] is not None else metric["max"])
 
 
-def closed_loop_rows(folder: Path, cases: tuple[Case, ...], *, neighbour: bool = False) -> None:
+Tool = tuple[str, Callable[[Path, Case, int], dict[str, Any]]]
+OURS: tuple[Tool, ...] = (("lower bound", run_lower_bound), ("engine", run_engine))
+
+
+def installed_peers(tokenizer: Path) -> tuple[Tool, ...]:
+    """Other load generators on PATH, made alike."""
+
+    def tool(peer: peers.Peer) -> Tool:
+        def run(folder: Path, case: Case, port: int) -> dict[str, Any]:
+            url, out = f"http://127.0.0.1:{port}", folder / peer.program
+            load = peers.Load(url, case.streams, case.requests, case.tokens, tokenizer, out)
+            return peers.run(peer, load, pinned(0))
+
+        return peer.program, run
+
+    return tuple(tool(peer) for peer in peers.PEERS if peer.installed)
+
+
+def closed_loop_rows(
+    folder: Path, cases: tuple[Case, ...], tools: tuple[Tool, ...] = OURS, *, neighbour: bool = False
+) -> None:
     head = "case tool         CPU us/token  ratio  TTFT p99  error  gap p99  error  server late p99  RSS MB"
     print("with a busy neighbour on the tool's core:" if neighbour else head, "-" * len(head), sep="\n", flush=True)
     for case in cases:
         floor = 0.0
-        for tool, run in (("lower bound", run_lower_bound), ("engine", run_engine)):
+        for tool, run in tools:
             with contextlib.ExitStack() as stack:
                 port, truth_path = stack.enter_context(timing_server(folder, case))
                 if neighbour:
                     stack.enter_context(busy_neighbour(0))
-                result = run(folder, case, port)
+                try:
+                    result = run(folder, case, port)
+                except RuntimeError as error:
+                    print(f"{case.name:4} {tool:12} {error}", flush=True)
+                    continue
             truth = json.loads(truth_path.read_text())
             us = result["cpu_s"] * 1e6 / result["tokens"]
             floor = floor or us
@@ -186,23 +212,45 @@ def open_loop_rows(folder: Path) -> None:
 
 
 def memory_rows(folder: Path) -> None:
-    print("\nrequests  RSS MB at most  first request sent after s", flush=True)
+    print("\nrequests  RSS MB at most  of the first  first request sent after s", flush=True)
+    first_mb = 0.0
     for case in MEMORY:
         with timing_server(folder, case) as (port, _):
             result = run_engine(
                 folder, case, port, "--concurrency", "64", "--requests", str(case.requests), "--calibrate", "0"
             )
-        print(f"{case.requests:8} {result['rss_mb']:15.0f} {result['start_s']:27.2f}", flush=True)
+        first_mb = first_mb or result["rss_mb"]
+        share = f"{result['rss_mb'] / first_mb:.2f} x"
+        print(f"{case.requests:8} {result['rss_mb']:15.0f} {share:>13} {result['start_s']:27.2f}", flush=True)
 
 
 def split_rows(folder: Path) -> None:
-    """What sharing a load costs: with no overhead the cores that it takes add up."""
-    print("\nprocesses  CPU us/token  (two cores shared with the server)", flush=True)
+    """What sharing a load costs, on all cores, which the server shares."""
+    found: list[tuple[int, dict[str, Any]]] = []
     for processes in (1, 2):
         with timing_server(folder, SPLIT) as (port, _):
-            load = "--concurrency", "512", "--requests", "2048", "--processes", str(processes)
-            result = run_engine(folder, SPLIT, port, *load, cores=[])
-        print(f"{processes:9} {result['cpu_s'] * 1e6 / result['tokens']:13.2f}", flush=True)
+            load = "--concurrency", str(SPLIT.streams), "--requests", str(SPLIT.requests)
+            found.append((processes, run_engine(folder, SPLIT, port, *load, "--processes", str(processes), cores=[])))
+    print("", *split_lines(found), sep="\n", flush=True)
+
+
+def split_lines(found: list[tuple[int, dict[str, Any]]]) -> list[str]:
+    """Could hold: tokens a second with a whole core for the busiest process. Of linear: that, over as many times what
+    one process could hold.
+    """
+    lines = ["processes  tokens/s  CPU us/token  CPU s by process  could hold tokens/s  of linear  verdict"]
+    one = 0.0
+    for processes, result in found:
+        stage, tokens = result["stage"], result["tokens"]
+        each_s = [shard["client"]["cpu_s"] for shard in stage.get("shards") or [stage]]
+        hold = tokens / max(each_s)
+        one = one or hold / processes
+        lines.append(
+            f"{processes:9} {stage['metrics']['output_tokens_per_s']['mean']:9,.0f} {sum(each_s) * 1e6 / tokens:13.2f} "
+            f"{' + '.join(f'{cpu_s:.2f}' for cpu_s in each_s):>17} {hold:20,.0f} {hold / (processes * one):10.0%}  "
+            f"{result['verdict']}"
+        )
+    return lines
 
 
 def _open_loop(rate: int, seconds: int) -> tuple[str, ...]:
@@ -213,11 +261,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", default="abcd", help="which closed-loop cases (default abcd)")
     parser.add_argument("--brief", action="store_true", help="the closed-loop cases alone")
+    parser.add_argument("--tokenizer", type=Path, help="a folder with a tokenizer.json: with it, other load "
+                        "generators on PATH (vllm, guidellm, aiperf) are run as well")  # fmt: skip
     args = parser.parse_args()
+    tools = OURS + (installed_peers(args.tokenizer.resolve()) if args.tokenizer else ())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         build(folder)
-        closed_loop_rows(folder, tuple(case for case in CASES if case.name in args.cases))
+        closed_loop_rows(folder, tuple(case for case in CASES if case.name in args.cases), tools)
         if args.brief:
             return
         closed_loop_rows(folder, tuple(case for case in CASES if case.name in args.cases and case.name in "ac"),

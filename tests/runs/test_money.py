@@ -15,6 +15,7 @@ from observatory.benchmarks.models import Benchmark
 from observatory.runs import money, spec, states
 from observatory.runs.models import Run
 from runners.load.records import SCHEMA
+from runners.load.rowfiles import TableRows
 from runners.spec import RunSpec, SpecError
 from tests.questions import asking
 from tests.services.fixtures import both_databases
@@ -51,14 +52,14 @@ def queue(of: Benchmark, confirmed: str = "") -> Run:
     return states.queue(of, Run.Trigger.PAGE, confirmed=confirmed)
 
 
-def rows(*usages: tuple[int | None, int | None, int | None], sent: bool = True) -> pa.Table:
+def rows(*usages: tuple[int | None, int | None, int | None], sent: bool = True) -> TableRows:
     """Request rows of (input, cached, output) tokens."""
     base = dict.fromkeys(SCHEMA.names)
     made = [
         base | {"sent_ns": 1 if sent else None, "input_tokens": given, "cached_tokens": cached, "output_tokens": out}
         for given, cached, out in usages
     ]
-    return pa.Table.from_pylist(made, schema=SCHEMA)
+    return TableRows(pa.Table.from_pylist(made, schema=SCHEMA))
 
 
 def test_the_reserve_is_the_worst_case_rounded_up_to_a_cent(paid: Make) -> None:
@@ -180,11 +181,11 @@ def test_what_cost_more_than_was_reserved_is_settled_in_full_and_said(paid: Make
     assert money.notice(run) == ""
 
 
-def thinking(output: int, reasoning: int) -> pa.Table:
+def thinking(output: int, reasoning: int) -> TableRows:
     row = dict.fromkeys(SCHEMA.names) | {
         "sent_ns": 1, "input_tokens": 0, "output_tokens": output, "reasoning_tokens": reasoning,
     }  # fmt: skip
-    return pa.Table.from_pylist([row], schema=SCHEMA)
+    return TableRows(pa.Table.from_pylist([row], schema=SCHEMA))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from observatory.catalog.models import Deployment, Endpoint
-from observatory.studies import design
+from observatory.studies import design, questions
 from observatory.studies.design import ArmPlan
 from observatory.studies.measures import DesignError
 from observatory.studies.models import Study
@@ -54,16 +54,21 @@ class Sketch:
 
 @dataclass(frozen=True)
 class Short:
-    """What is left of a study where it must only show that it runs; ``arms`` by name, none: all."""
+    """What is left of a study where it must only show that it runs; ``arms`` by name, none: all. ``questions``: so many
+    are put where the study puts any.
+    """
 
     spec: Json
     repeats: int = 2
     arms: tuple[str, ...] = ()
+    questions: int = 12
 
 
 @dataclass(frozen=True)
 class ReadyMade:
-    """``limits``: what it cannot show on a small machine. ``smallest``: the smallest effect of interest, percent."""
+    """``limits``: what it cannot show on a small machine. ``smallest``: the smallest effect of interest, percent.
+    ``quality``: what is asked where the technique may change answers; empty: nothing.
+    """
 
     slug: str
     number: int
@@ -76,6 +81,7 @@ class ReadyMade:
     look_for: str
     limits: str
     prediction: Json = field(default_factory=dict)
+    quality: Json = field(default_factory=dict)
     factor: str = ""
     repeats: int = 5
     smallest: float = 5.0
@@ -84,7 +90,15 @@ class ReadyMade:
     def shortened(self) -> "ReadyMade":
         """With fewer requests and repeats: it shows that everything works, and decides nothing."""
         arms = tuple(arm for arm in self.arms if not self.short.arms or arm.name in self.short.arms)
-        return replace(self, arms=arms, spec=_over(self.spec, self.short.spec), repeats=self.short.repeats)
+        quality = {**self.quality, "questions": self.short.questions} if self.quality else {}
+        spec = _over(self.spec, self.short.spec)
+        return replace(self, arms=arms, spec=spec, quality=quality, repeats=self.short.repeats)
+
+    def asking(self, asks: bool | None) -> "ReadyMade":
+        """With questions, or without them; None: as it is."""
+        if asks is None:
+            return self
+        return replace(self, quality=(self.quality or questions.BASIC) if asks else {})
 
 
 def _over(spec: Json, changes: Json) -> Json:
@@ -102,6 +116,7 @@ def make(ready: ReadyMade, name: str, user: User | None, *, repeats: int | None 
         measures=[dict(measure) for measure in ready.measures],
         smallest_effect_percent=ready.smallest,
         prediction=dict(ready.prediction),
+        quality=dict(ready.quality),
         factor=ready.factor,
         repeats=repeats or ready.repeats,
         order=ready.order,

@@ -139,7 +139,7 @@ class Framing:
     """How events lie in the body. ``bare_json``: a line of JSON each, of which the last needs no line end."""
 
     content_types: tuple[str, ...]
-    decoder: Callable[[], StreamDecoder]
+    decoder: Callable[[bytes], StreamDecoder]
     bare_json: bool = False
 
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.load.answer import Answer
+from runners.load import answer
 from runners.load.dialects import form
 from runners.load.exchange import Exchange
-from runners.load.repeats import Repeat
+from runners.load.repeats import repeats
+from runners.load.sse import Decoder
 from runners.spec import Dialect
 
 TEXT = st.one_of(
@@ -34,7 +35,7 @@ def row_of(pieces: list[bytes]) -> dict[str, object]:
         exchange.response.add(stamp, b"%x\r\n%b\r\n" % (len(piece), piece))
     exchange.response.add(len(pieces) + 3, b"0\r\n\r\n")
     exchange.end_ns = len(pieces) + 3
-    return Answer(exchange, form(Dialect.OPENAI_CHAT), count_tokens=len).row()
+    return answer.Answer(exchange, form(Dialect.OPENAI_CHAT), count_tokens=len).row()
 
 
 @given(st.lists(st.tuples(CHUNK, st.booleans(), st.integers(0, 3)), max_size=25))
@@ -44,21 +45,37 @@ def test_rows_are_the_same_with_and_without_the_short_way(chunks):
         text = b"data: " + json.dumps(chunk, ensure_ascii=ascii_only).encode() + b"\n\n"
         pieces += [text[:cut], text[cut:]] if cut else [text]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Repeat, "text", lambda self, piece: None)
+        patch.setattr(answer, "repeats", lambda body, event, text: ([], []))
         long_way = row_of(pieces)
     assert row_of(pieces) == long_way
 
 
-def test_a_repeated_event_is_recognised_and_a_changed_one_is_not():
-    repeat = Repeat()
-    repeat.learn(b'data: {"id":1,"content":"one"}\n\n', "one")
-    assert repeat.text(b'data: {"id":1,"content":" two"}\n\n') == " two"
-    for other in (b'data: {"id":2,"content":"two"}\n\n', b'data: {"id":1,"content":"t\\"wo"}\n\n',
-                  b'data: {"id":1,"content":"two"}\n\n\n', b'data: {"id":1,"content":""}\n\n'):  # fmt: skip
-        assert repeat.text(other) is None
+def repeated(body: bytes, text: str) -> tuple[list[str], list[int]]:
+    event = Decoder(body).next()
+    assert event is not None
+    return repeats(body, event, text)
 
 
-def test_a_text_that_stands_twice_in_its_event_is_not_learned():
-    repeat = Repeat()
-    repeat.learn(b'data: {"a":"x","content":"x"}\n\n', "x")
-    assert repeat.text(b'data: {"a":"x","content":"y"}\n\n') is None
+@pytest.mark.parametrize("closing", [b"\n\n", b"\r\n\r\n"])
+def test_repeated_events_are_recognised_up_to_the_first_that_is_not(closing):
+    event = b'data: {"id":1,"content":"%b"}' + closing
+    texts = [f"token {i} \u00fc" for i in range(700)]
+    run = [event % text.encode() for text in ["one", *texts]]
+    for other in (b'data: {"id":2,"content":"two"}\n\n', event % b't\\"wo', event % b"", event % b"\xff", b"data"):
+        found, ends = repeated(b"".join(run) + other + b"".join(run), "one")
+        assert found == texts[: len(found)]
+        assert len(found) == len(texts) or other == event % b"\xff"  # what follows such a one is read the long way
+        assert ends == [len(b"".join(run[: i + 2])) for i in range(len(ends))]
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (b'data: {"a":"%b","content":"%b"}\n\n', "x"),
+        (b'data: {"a":"\\u0078","content":"%b"}\n\n', "x"),
+        (b'data: {"content":"%b"}\r\r', "x"),
+        (b'data: {"content":"%b"}\n\n', "\ud800"),
+    ],
+)
+def test_a_text_whose_place_is_not_certain_is_not_looked_for(event, text):
+    assert repeated(event.replace(b"%b", b"x") + event.replace(b"%b", b"y"), text) == ([], [])

@@ -1,0 +1,46 @@
+"""No event of a stream is lost and each has its own stamp, however the stream goes on."""
+
+import time
+
+import pytest
+
+from runners.load.answer import row_of
+from runners.load.check import exchange_once
+from runners.load.target import Requests, base_endpoint, destination
+from runners.spec import Target, Timeouts
+from tests.services.misbehaving import Wire, serving
+
+TIMEOUTS = Timeouts(connect_s=2.0, first_byte_s=0.5, idle_s=0.3, total_s=5.0)
+GAP_S = 0.004
+ENDS = {
+    "whole": (lambda wire: wire.finish(), "ok"),
+    "closed": (lambda wire: None, "truncated"),
+    "reset": (lambda wire: wire.reset(), "reset"),
+    "silent": (lambda wire: time.sleep(0.6), "timeout_idle"),
+    "no chunk": (lambda wire: wire.raw(b"-5\r\nhello\r\n"), "protocol_error"),
+    "large": (lambda wire: (wire.event({"choices": [], "pad": "x" * 300_000}), wire.finish()), "ok"),
+    "split": (
+        lambda wire: (wire.raw(b"5\r\nda"), time.sleep(GAP_S), wire.raw(b"ta:\r\n"), wire.chunk(b" \n\n")),
+        "parse_error",
+    ),
+}
+
+
+@pytest.mark.parametrize("count", [1, 40])
+@pytest.mark.parametrize("end", ENDS)
+def test_no_event_of_a_stream_is_lost_and_each_has_its_own_stamp(end, count):
+    finish, outcome = ENDS[end]
+
+    def script(wire: Wire) -> None:
+        wire.head()
+        wire.words(*(f"{i} " for i in range(count)), pause_s=GAP_S)
+        finish(wire)
+
+    with serving({"m": script}) as server:
+        requests = Requests(base_endpoint(server.url), Target(server.url, "m"))
+        exchange = exchange_once(destination(base_endpoint(server.url)), TIMEOUTS, requests.build("hi", 1))
+    row = row_of(exchange, requests.form, count_tokens=lambda text: len(text.split()))
+    assert row["outcome"] == outcome
+    assert (row["events"], row["counted_tokens"]) == (count, count)
+    offsets = row["event_offsets_ns"]
+    assert offsets == sorted(set(offsets))
