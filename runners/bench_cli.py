@@ -17,6 +17,7 @@ from runners.exits import Exit
 from runners.lifeline import die_with
 from runners.load.report import table
 from runners.power.options import add_power, power_of
+from runners.powers import Pool
 from runners.progress import BarProgress, JsonProgress
 from runners.results import write_failure
 from runners.spec import (
@@ -70,6 +71,10 @@ def _add_accounts(group: Any) -> None:
         "--gpu-shared", action="store_true", help="others are served on its GPUs too: their part is in the energy"
     )
     group.add_argument(
+        "--pool", type=_pool, action="append", default=[], metavar="NAME=GPU,GPU",
+        help="GPUs of one part of the server, such as prefill=0,1; repeatable. One without GPUs has the rest",
+    )  # fmt: skip
+    group.add_argument(
         "--idle", type=float, default=Power.idle_s, metavar="S",
         help="seconds of idle power read before the load, and after it (default %(default)s)",
     )  # fmt: skip
@@ -114,6 +119,11 @@ def _price(text: str) -> tuple[float, float]:
     if len(prices) != 2 or min(prices) < 0:
         raise argparse.ArgumentTypeError(f"{text!r}: write the price of input and of output, such as 0.5,2")
     return prices[0], prices[1]
+
+
+def _pool(text: str) -> Pool:
+    name, _, gpus = text.partition("=")
+    return Pool(name.strip(), tuple(gpu for part in gpus.split(",") if (gpu := part.strip())))
 
 
 def _range(text: str) -> tuple[float, float]:
@@ -162,6 +172,7 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
             start_wait_s=args.start_wait,
             server_here=args.server_here,
             shared=args.gpu_shared,
+            pools=tuple(args.pool),
         ),
         account=Account(
             args.usd_per_hour,

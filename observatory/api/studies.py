@@ -163,7 +163,7 @@ def create_study(request: Request, payload: StudyIn) -> Any:
 
 
 def _deployment(key: int) -> Deployment:
-    found = Deployment.objects.select_related("endpoint", "site", "accelerator").filter(pk=key).first()
+    found = Deployment.objects.select_related("endpoint", "site").filter(pk=key).first()
     if found is None:
         raise refused([Fault(field="arms.deployment_id", problem=f"There is no deployment {key}.")])
     return found

@@ -94,16 +94,22 @@ def _facts(sources: Mapping[str, str]) -> Facts:
 def _deployment(text: str) -> Deployment | None:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         return None
-    return Deployment.objects.select_related("accelerator", "site", "endpoint").filter(pk=int(text)).first()
+    return (
+        Deployment.objects.select_related("site", "endpoint")
+        .prefetch_related("pools__accelerator")
+        .filter(pk=int(text))
+        .first()
+    )
 
 
 def of_deployment(deployment: Deployment) -> Facts:
     """What is known of a deployment: its accelerators, site and price, and its model where the shape is known."""
+    pool = deployment.serving_pool
     facts = of_serving(
         deployment.endpoint.model,
         deployment.precision,
-        deployment.accelerator,
-        deployment.accelerator_count,
+        pool.accelerator if pool else None,
+        pool.count if pool else 1,
         deployment.replicas,
     )
     facts |= _of_site(deployment.site) if deployment.site else {}

@@ -192,8 +192,11 @@ class RunResults:
 
     @property
     def devices(self) -> dict[str, str]:
-        """Names of the power devices by id."""
-        return {device["id"]: device["name"] for device in self._devices}
+        """Names of the power devices by id, with their pools where accelerators share the work."""
+        return {
+            device["id"]: f"{device['pool']}: {device['name']}" if device.get("pool") else device["name"]
+            for device in self._devices
+        }
 
     @property
     def modelled_devices(self) -> frozenset[str]:

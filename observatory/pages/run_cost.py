@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from typing import Any
 
@@ -77,6 +78,23 @@ class Row:
     reason: str = ""
 
 
+@dataclass(frozen=True)
+class Part:
+    """What an hour of the deployment, or of a pool of it, is counted from; None is unknown."""
+
+    usd_per_hour: float | None
+    power_w: float | None = None
+    capex_usd: float | None = None
+    name: str = "deployment"
+
+
+def pool_capex_usd(pool: Mapping[str, Any], day: date) -> float | None:
+    """What the accelerators of a pool cost to buy on a day, at the lowest known price."""
+    rows = AcceleratorPrice.objects.on(day).filter(accelerator__slug=pool["accelerator"]["slug"])
+    price = rows.filter(purchase_usd__isnull=False).order_by("purchase_usd").first()
+    return None if price is None or price.purchase_usd is None else float(price.purchase_usd) * int(pool["count"])
+
+
 class RunCost:
     """The costs of a run's stages on the basis that ``choice`` names."""
 
@@ -101,11 +119,8 @@ class RunCost:
         """As asked, else the purchase price of the deployment's accelerators on the day of the prices."""
         if self.choice.capex_usd is not None:
             return self.choice.capex_usd
-        accelerator = (self.results.run.setup.get("accelerator") or {}).get("slug")
-        count = self.results.run.setup.get("accelerator_count") or 0
-        rows = AcceleratorPrice.objects.on(self.priced.day).filter(accelerator__slug=accelerator or "")
-        price = rows.filter(purchase_usd__isnull=False).order_by("purchase_usd").first()
-        return float(price.purchase_usd) * count if price and price.purchase_usd is not None and count else None
+        prices = [pool_capex_usd(pool, self.priced.day) for pool in self.factors.pools]
+        return None if not prices or None in prices else sum(price for price in prices if price is not None)
 
     @cached_property
     def api(self) -> str:
@@ -139,7 +154,12 @@ class RunCost:
         basis = basis or self.choice.basis
         if basis is Basis.API:
             return self._api_row(stage)
-        hour = self._hour(stage, basis)
+        whole = Part(self.factors.usd_per_hour, stage.value("power_w"), self.capex_usd)
+        return self.row_of(whole, stage, basis, utilisation)
+
+    def row_of(self, part: Part, stage: StageResults, basis: Basis, utilisation: float | None = None) -> Row:
+        """What a part of the deployment makes the tokens of the stage cost; the whole is a part as well."""
+        hour = self._hour(part, basis)
         if isinstance(hour, str):
             return Row(stage, None, None, None, None, Mark.MEASURED, "", hour)
         if basis is Basis.OWN or (basis is Basis.RENT and not self.on_demand):
@@ -157,23 +177,23 @@ class RunCost:
             hour.words,
         )
 
-    def _hour(self, stage: StageResults, basis: Basis) -> Hour | str:
-        """An hour of the deployment that serves without a break, or what is unknown."""
+    def _hour(self, part: Part, basis: Basis) -> Hour | str:
+        """An hour that serves without a break, or what is unknown."""
         factors = self.factors
         if basis is Basis.RENT:
-            unknown = "the deployment had no price"
-            return unknown if factors.usd_per_hour is None else _rent(factors.usd_per_hour, self.choice.terms)
-        power_w = stage.value("power_w")
+            unknown = f"the {part.name} had no price"
+            return unknown if part.usd_per_hour is None else _rent(part, self.choice.terms)
+        power_w = part.power_w
         if power_w is None:
             return "energy was not measured"
         if factors.pue is None or factors.electricity_usd_per_kwh is None:
             return "PUE and electricity price of the site are not both known"
         if basis is Basis.ELECTRICITY:
             return hourly.electricity(power_w, factors.pue, factors.electricity_usd_per_kwh)
-        if self.capex_usd is None:
+        if part.capex_usd is None:
             return "the price of purchase is unknown: enter it above"
         years, price = self.choice.years, factors.electricity_usd_per_kwh
-        return hourly.own(self.capex_usd, years, power_w=power_w, pue=factors.pue, usd_per_kwh=price)
+        return hourly.own(part.capex_usd, years, power_w=power_w, pue=factors.pue, usd_per_kwh=price)
 
     def _api_row(self, stage: StageResults) -> Row:
         rates, reason = self.rates
@@ -205,7 +225,7 @@ class RunCost:
 
     def break_even(self, stage: StageResults) -> tuple[float | None, str]:
         """Share of the hours that must serve like this for a rented machine to cost what the API would."""
-        hour = self._hour(stage, Basis.RENT)
+        hour = self._hour(Part(self.factors.usd_per_hour), Basis.RENT)
         api = self._api_row(stage)
         if isinstance(hour, str) or not api.usd_per_hour:
             return None, hour if isinstance(hour, str) else api.reason
@@ -215,9 +235,10 @@ class RunCost:
         return hourly.break_even_utilisation(hour.usd, api.usd_per_hour), ""
 
 
-def _rent(usd_per_hour: float, terms: Terms) -> Hour:
+def _rent(part: Part, terms: Terms) -> Hour:
     paid = "only hours that serve are paid" if terms is Terms.ON_DEMAND else "every hour is paid"
-    return Hour(usd_per_hour, Basis.RENT, f"{usd_per_hour:g} $/h for the deployment, {terms}: {paid}")
+    usd = part.usd_per_hour or 0.0
+    return Hour(usd, Basis.RENT, f"{usd:g} $/h for the {part.name}, {terms}: {paid}")
 
 
 def context(results: RunResults, stage: StageResults, query: Mapping[str, str]) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class DeploymentTable(Listing):
     model = tables.Column(accessor="endpoint__model")
     engine = tables.Column()
     precision = tables.Column()
-    hardware = tables.Column(order_by=("accelerator__name", "accelerator_count", "runs_on_cpu"))
+    hardware = tables.Column(order_by=("first_accelerator", "runs_on_cpu"))
     usd_per_hour = Price("$/h", verbose_name="Price")
     site = tables.Column()
 

@@ -7,12 +7,20 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from observatory.catalog.models import FACTORS, Accelerator, AcceleratorPrice, Site, SiteFactors, today
+from observatory.catalog.models import (
+    FACTORS,
+    Accelerator,
+    AcceleratorPrice,
+    EmbodiedFactors,
+    Site,
+    SiteFactors,
+    today,
+)
 from observatory.catalog.seed import DATA, SeedError, seed
 
 pytestmark = pytest.mark.django_db
 
-MODELS = (Accelerator, AcceleratorPrice, Site, SiteFactors)
+MODELS = (Accelerator, AcceleratorPrice, EmbodiedFactors, Site, SiteFactors)
 
 
 @pytest.fixture
@@ -38,9 +46,10 @@ def edited(tmp_path: Path) -> Callable[[str, str, str], Path]:
 def test_the_command_prints_what_it_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("seed")
     assert capsys.readouterr().out == (
-        "accelerators: 33 created\naccelerator prices: 66 created\nsites: 357 created\nsite factors: 356 created\n"
+        "accelerators: 33 created\naccelerator prices: 66 created\nembodied factors: 1 created\nsites: 357 created\n"
+        "site factors: 356 created\n"
     )
-    assert [model.objects.count() for model in MODELS] == [33, 66, 357, 356]
+    assert [model.objects.count() for model in MODELS] == [33, 66, 1, 357, 356]
 
 
 @pytest.mark.usefixtures("_seeded")
@@ -123,6 +132,7 @@ def test_a_second_seed_changes_nothing() -> None:
     assert {label: dict(count) for label, count in counts.items()} == {
         "accelerators": {"unchanged": 33},
         "accelerator prices": {"unchanged": 66},
+        "embodied factors": {"unchanged": 1},
         "sites": {"unchanged": 357},
         "site factors": {"unchanged": 356},
     }

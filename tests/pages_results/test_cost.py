@@ -9,12 +9,12 @@ import pytest
 from django.test import Client
 
 from observatory.benchmarks.models import Benchmark
-from observatory.catalog.models import Accelerator, AcceleratorPrice, Site, today
+from observatory.catalog.models import Accelerator, AcceleratorPrice, EmbodiedFactors, Site, today
 from observatory.pages.results import RunResults
 from observatory.pages.run_carbon import embodied
 from observatory.pages.run_cost import Choice, RunCost, choice
 from observatory.runs.models import Run
-from observatory.runs.pricing import price_again
+from observatory.runs.pricing import Factors, price_again, pricings
 from observatory.theory.accounts.hourly import Basis
 from tests import factories
 from tests.pages_results.test_run import page
@@ -22,6 +22,7 @@ from tests.simulation import Plan
 
 pytestmark = pytest.mark.django_db
 PLAN = Plan(levels=(1, 2), requests=60, output_tokens=24, pue=1.2)
+MADE = {"accelerator_made_kg": 164, "server_made_kg": 5700, "accelerators_per_server": 8, "lifetime_years": 3}
 
 
 @pytest.fixture
@@ -37,7 +38,8 @@ def at_a_site(db: Any) -> Benchmark:
     AcceleratorPrice.objects.create(
         accelerator=card, provider="shop", kind="purchase", effective_from=date(2026, 1, 1), purchase_usd=30_000
     )
-    made.deployment.site, made.deployment.accelerator, made.deployment.accelerator_count = hall, card, 2
+    made.deployment.pools.create(accelerator=card, count=2)
+    made.deployment.site, made.deployment.runs_on_cpu = hall, False
     made.deployment.save()
     return made
 
@@ -287,11 +289,35 @@ def test_a_run_that_cost_more_than_its_reserve_says_so(user_client: Client) -> N
 
 def test_making_the_hardware_is_an_assumed_share_of_its_own(user_client: Client, at_a_site: Benchmark) -> None:
     """2 x (164 + 5700 / 8) kg over three years of this throughput."""
+    EmbodiedFactors.objects.create(effective_from=date(2025, 1, 1), **MADE)
     run = factories.finished_run(at_a_site, PLAN)
-    results = RunResults(run)
-    found = embodied(results, results.stages[0])
-    lifetime_queries = results.stages[0].value("request_per_s") * 3 * 365 * 86_400
+    stage = RunResults(run).stages[0]
+    found = embodied(pricings(run)[0].factors, stage)
+    lifetime_queries = (stage.value("request_per_s") or 0) * 3 * 365 * 86_400
     assert found.g == pytest.approx(2 * (164 + 5700 / 8) * 1e3 / lifetime_queries)
-    assert "Carbon of making the hardware" in page(user_client, run, "?tab=energy&stage=0")
-    run.setup["accelerator_count"] = 0
-    assert embodied(results, results.stages[0]) is None
+    html = page(user_client, run, "?tab=energy&stage=0")
+    assert "Carbon of making the hardware" in html
+    assert "2 × (164 kg of Card + 5700 kg of a server / 8) over 3 years, as known from 2025-01-01 on" in html
+    assert embodied(Factors(), stage).g is None
+
+
+def test_a_stored_run_keeps_the_carbon_of_making_and_is_counted_again_on_purpose(at_a_site: Benchmark) -> None:
+    EmbodiedFactors.objects.create(effective_from=date(2025, 1, 1), **MADE)
+    run = factories.finished_run(at_a_site, PLAN)
+    stage = RunResults(run).stages[0]
+    before = embodied(pricings(run)[0].factors, stage)
+    card = Accelerator.objects.get(slug="card")
+    EmbodiedFactors.objects.create(
+        accelerator=card, effective_from=today(), **{**MADE, "accelerator_made_kg": 328, "server_made_kg": 11_400}
+    )
+    price_again(run, today() - timedelta(days=1))
+    price_again(run, today())
+    own, yesterday, now = (embodied(one.factors, stage) for one in pricings(Run.objects.get(pk=run.pk)))
+    assert own == before
+    assert yesterday.g == before.g
+    assert now.g == pytest.approx(2 * (before.g or 0))
+
+
+def test_nothing_known_of_making_it_is_said(user_client: Client, at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    assert "nothing is known of making Card" in page(user_client, run, "?tab=energy&stage=0")
