@@ -10,16 +10,13 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from django.conf import settings
 from django.db.models import Sum
 from django.db.models.functions import Coalesce
 
 from observatory.catalog.models import Billing, Endpoint
 from observatory.runs.models import Run
-from observatory.theory.accounts import api_prices
-from observatory.theory.accounts.api_cost import Rate, Rates, api_cost
-from observatory.theory.accounts.money import Usd
-from observatory.theory.accounts.usage import Convention, Usage, convention_of, usage_of
 from runners.budget import (
     CHECK_INPUT_TOKENS,
     CHECK_OUTPUT_TOKENS,
@@ -28,6 +25,11 @@ from runners.budget import (
     longest_input,
     worst_case_usd,
 )
+from runners.prices import lists
+from runners.prices.cost import Rate, Rates
+from runners.prices.metered import COLUMNS, bill, usage_of_row
+from runners.prices.usage import Usage, convention_of
+from runners.prices.usd import Usd
 from runners.quality.spec import QualitySpec, longest
 from runners.sources import most_tokens
 from runners.spec import Extent, RunSpec, SpecError
@@ -49,8 +51,8 @@ def rates(endpoint: Endpoint, at: datetime | None = None) -> tuple[Rates | None,
         own = Rates(Rate(endpoint.input_usd_per_mtok), Rate(endpoint.output_usd_per_mtok), source="rates as entered")
         return own, ""
     model = endpoint.price_model or endpoint.model
-    provider = endpoint.price_provider or api_prices.provider_at(endpoint.url)
-    found = api_prices.dearest(model, provider) if at is None else api_prices.quote(model, provider, at=at)
+    provider = endpoint.price_provider or lists.provider_at(endpoint.url)
+    found = lists.dearest(model, provider) if at is None else lists.quote(model, provider, at=at)
     return found.rates, found.reason
 
 
@@ -65,7 +67,7 @@ def frozen(endpoint: Endpoint, at: datetime | None = None) -> dict[str, Any] | N
 def budget(endpoint: Endpoint, extent: Callable[[], Extent]) -> Budget:
     """What a run of that extent may cost. Raises SpecError that says what to change."""
     if endpoint.billing == Billing.MACHINE:
-        provider = "" if endpoint.price_provider else api_prices.provider_at(endpoint.url)
+        provider = "" if endpoint.price_provider else lists.provider_at(endpoint.url)
         if provider:
             raise SpecError(
                 f"endpoint: {provider} charges for each token at this address. Edit the endpoint: "
@@ -159,14 +161,13 @@ def settled(run: Run, requests: pa.Table | None) -> Decimal | None:
     if requests is None or kept is None:
         return None
     known = Rates.from_json(kept)
-    longest, apart = _longest(run), _reasoning_apart(run)
-    sent = [row for row in requests.select(list(_COLUMNS)).to_pylist() if row["sent_ns"] is not None]
-    usages = [_usage(row, longest, apart) for row in sent]
-    usages += [Usage(CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS)] * CHECK_REQUESTS
-    costs = [api_cost(usage, known).usd for usage in usages]
-    if None in costs:
-        return None
-    return Usd.total(cost for cost in costs if cost is not None).amount
+    longest, apart = _longest(run), reasoning_apart(run)
+    sent = requests.filter(pc.is_valid(requests["sent_ns"])).select(list(COLUMNS))
+    rows = ({**row, **_at_worst(row, longest)} for row in sent.to_pylist())
+    usages = [(usage_of_row(row, reasoning_apart=apart), 1) for row in rows]
+    checks = (Usage(CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS), CHECK_REQUESTS)
+    total = bill([*usages, checks], known).usd
+    return None if total is None else total.amount
 
 
 def notice(run: Run) -> str:
@@ -179,13 +180,10 @@ def notice(run: Run) -> str:
     )
 
 
-_COLUMNS = ("sent_ns", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
-
-
-def _reasoning_apart(run: Run) -> bool:
+def reasoning_apart(run: Run) -> bool:
     """Whether the provider that answered reports reasoning beside its output tokens."""
     endpoint = run.setup["endpoint"]
-    provider = api_prices.provider_at(endpoint["url"]) or endpoint["price_provider"]
+    provider = lists.provider_at(endpoint["url"]) or endpoint["price_provider"]
     return not convention_of(provider).reasoning_inside_output
 
 
@@ -200,20 +198,7 @@ def _longest(run: Run) -> tuple[int, int]:
     return longest_input(most_tokens(workload.input_tokens) or 0), answers
 
 
-def _usage(row: dict[str, Any], longest: tuple[int, int], apart: bool) -> Usage:
-    """A row's tokens by class. Every dialect's rows hold cached tokens inside the input.
-
-    More reasoning than output can only have been reported apart, whoever the provider is.
-    """
-    given = longest[0] if row["input_tokens"] is None else row["input_tokens"]
-    made, thought = row["output_tokens"], row["reasoning_tokens"] or 0
-    if made is None:
-        made, thought = longest[1], 0
-    apart = apart or thought > made
-    return usage_of(
-        Convention.XAI if apart else Convention.OPENAI,
-        input=given,
-        output=made,
-        cache_read=min(row["cached_tokens"] or 0, given),
-        reasoning=thought,
-    )
+def _at_worst(row: dict[str, Any], longest: tuple[int, int]) -> dict[str, Any]:
+    """The most that what is unknown of a row can be."""
+    worst = {"input_tokens": longest[0]} if row["input_tokens"] is None else {}
+    return worst | ({"output_tokens": longest[1], "reasoning_tokens": 0} if row["output_tokens"] is None else {})

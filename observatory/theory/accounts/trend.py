@@ -11,7 +11,7 @@ from math import exp, lgamma, log, pi, sqrt
 
 import numpy as np
 
-from observatory.theory.accounts import Impossible
+from runners.prices import Impossible
 
 DAYS_PER_YEAR = 365.25
 

@@ -1,6 +1,7 @@
 """Hours, ledgers, carbon, trends: known values and laws that must hold for any."""
 
 from datetime import date, timedelta
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -52,27 +53,76 @@ def test_no_throughput_is_refused_with_what_to_give():
         calc("gpu-cost", output_tokens_per_s="")
 
 
+OWN_RATES = {"requests_per_s": 2, "input_tokens": 500, "output_tokens": 100, "input_usd": 1, "output_usd": 5}
+
+
 def test_break_even_is_where_both_cost_the_same():
-    """1000 input and 200 output tok/s at 1 and 5 $/M are 7.20 $ an hour."""
-    inputs = {"input_tokens_per_s": 1000, "output_tokens_per_s": 200, "api_input_usd": 1, "api_output_usd": 5}
-    found = calc("break-even", usd_per_hour=1.8, **inputs)
-    assert found.api_usd_per_full_hour == pytest.approx(7.2)
-    assert found.utilisation == pytest.approx(0.25)
-    assert calc("break-even", usd_per_hour=9, **inputs).verdict == "The API is cheaper at any utilisation."
+    """1000 input and 200 output tok/s at 1 and 5 $/M are 7.20 $ an hour, to the last digit."""
+    found = calc("break-even", usd_per_hour="1.8", **OWN_RATES)
+    assert found.api_usd_per_full_hour == Decimal("7.2")
+    assert found.utilisation == Decimal("0.25")
+    assert found.requests_per_hour == 1800
+    assert calc("break-even", usd_per_hour=9, **OWN_RATES).verdict == "The API is cheaper at any utilisation."
 
 
 def test_break_even_against_an_unknown_price_is_unknown():
     found = calc("break-even", api_model="x-9")
-    assert (found.utilisation, found.verdict) == (None, "No list price is known for x-9.")
+    assert (found.utilisation, found.api_usd_per_request, found.verdict) == (
+        None,
+        None,
+        "No list price is known for x-9.",
+    )
+    assert found.bases[-1].value == "unknown"
+    partly = calc("break-even", **OWN_RATES, cache_write_usd=2, convention="anthropic", cache_write_1h_tokens=10)
+    assert partly.utilisation is None
+    assert "no rate for one-hour cache write" in partly.verdict
 
 
 def test_break_even_takes_list_prices_of_a_day():
     before, after = (
         calc("break-even", api_model="o3", api_provider="openai", on=day) for day in ("2025-06-09", "2025-06-11")
     )
-    assert after.api_usd_per_full_hour == pytest.approx(before.api_usd_per_full_hour / 5)
+    assert after.api_usd_per_full_hour * 5 == before.api_usd_per_full_hour
+    assert "price of 2025-06-11" in after.bases[-1].basis
     with pytest.raises(Refused, match="not a day"):
         calc("break-even", api_model="o3", on="yesterday")
+
+
+@pytest.mark.parametrize(
+    ("request_", "usd"),
+    [
+        ({"input_tokens": 1000, "cache_read_tokens": 400}, "0.00564"),  # 600 at 1, 400 at 0.1, 1000 at 5
+        ({"input_tokens": 1000, "cache_write_tokens": 400}, "0.0061"),  # 400 at 1.25
+        ({"input_tokens": 1000, "reasoning_tokens": 900}, "0.006"),  # inside the output
+        ({"input_tokens": 1000, "reasoning_tokens": 900, "convention": "google"}, "0.0105"),  # beside it
+        ({"input_tokens": 2000}, "0.007"),  # not above the tier
+        ({"input_tokens": 2001}, "0.014002"),  # the whole request at twice the input and the output
+        ({"input_tokens": 1000, "batch": "yes", "batch_discount": "0.5"}, "0.003"),
+    ],
+)
+def test_break_even_counts_every_class_tier_and_discount(request_, usd):
+    rates = {"input_usd": 1, "output_usd": 5, "cache_read_usd": "0.1", "cache_write_usd": "1.25", "tier_above": 2000,
+             "tier_input_usd": 2, "tier_output_usd": 10, "output_tokens": 1000}  # fmt: skip
+    found = calc("break-even", usd_per_hour=1, requests_per_s=1, **(rates | request_))
+    assert found.api_usd_per_request == Decimal(usd)
+    assert found.utilisation * found.api_usd_per_full_hour == pytest.approx(1)
+
+
+def test_a_batch_price_that_nobody_knows_is_unknown_until_its_discount_is_given():
+    plain = calc("api-cost", api_model="deepseek-chat", api_provider="deepseek", on="2026-11-29").usd
+    unknown = calc("api-cost", api_model="deepseek-chat", api_provider="deepseek", on="2026-11-29", batch="yes")
+    assert (unknown.usd, unknown.reason.endswith("Give the batch discount.")) == (None, True)
+    given_ = calc(
+        "api-cost",
+        api_model="deepseek-chat",
+        api_provider="deepseek",
+        on="2026-11-29",
+        batch="yes",
+        batch_discount="0.5",
+    )
+    assert given_.usd * 2 == plain
+    assert given_.price_source.endswith("less 50% for batch as given")
+    assert calc("api-cost", batch="yes").usd is None
 
 
 @given(amounts, amounts, amounts, st.floats(1, 5), st.floats(0, 1))

@@ -19,7 +19,7 @@ from genai_prices.types import (
     TieredPrices,
 )
 
-from observatory.theory.accounts.api_cost import Rate, Rates
+from runners.prices.cost import Rate, Rates
 
 PACKAGE = f"genai-prices {__version__}"
 
