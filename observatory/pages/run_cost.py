@@ -6,13 +6,14 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from observatory.catalog.models import AcceleratorPrice, Billing
+from observatory.catalog.models import AcceleratorPrice
 from observatory.pages.results import RunResults, StageResults
 from observatory.pages.run_api_cost import Charged, charge
 from observatory.runs import money
 from observatory.runs.pricing import Factors, Priced, chosen, moment, pricings
 from observatory.theory.accounts import hourly
 from observatory.theory.accounts.hourly import Basis, Denominator, Hour, Terms
+from runners.budget import Billing
 from runners.metrics import Mark, significant
 from runners.prices import lists
 from runners.prices.cost import Rates

@@ -10,25 +10,18 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from django.conf import settings
 from django.db.models import Sum
 from django.db.models.functions import Coalesce
 
-from observatory.catalog.models import Billing, Endpoint
+from observatory.catalog.models import Endpoint
 from observatory.runs.models import Run
-from runners.budget import (
-    CHECK_INPUT_TOKENS,
-    CHECK_OUTPUT_TOKENS,
-    CHECK_REQUESTS,
-    Budget,
-    longest_input,
-    worst_case_usd,
-)
+from runners.budget import Billing, Budget, longest_input, worst_case_usd
 from runners.prices import lists
 from runners.prices.cost import Rate, Rates
-from runners.prices.metered import COLUMNS, bill, usage_of_row
-from runners.prices.usage import Usage, convention_of
+from runners.prices.guard import Asked
+from runners.prices.metered import spent_usd
+from runners.prices.usage import convention_of
 from runners.prices.usd import Usd
 from runners.quality.spec import QualitySpec, longest
 from runners.sources import most_tokens
@@ -66,15 +59,12 @@ def frozen(endpoint: Endpoint, at: datetime | None = None) -> dict[str, Any] | N
 
 def budget(endpoint: Endpoint, extent: Callable[[], Extent]) -> Budget:
     """What a run of that extent may cost. Raises SpecError that says what to change."""
-    if endpoint.billing == Billing.MACHINE:
-        provider = "" if endpoint.price_provider else lists.provider_at(endpoint.url)
-        if provider:
-            raise SpecError(
-                f"endpoint: {provider} charges for each token at this address. Edit the endpoint: "
-                "say that it is paid by the token, or not at all"
-            )
+    if endpoint.billing == Billing.UNSAID:
+        why = Asked(endpoint.url, (endpoint.model, endpoint.price_model)).charging
+        if why:
+            raise SpecError(f"endpoint: {why}. Edit the endpoint: say how it is paid")
     if endpoint.billing != Billing.TOKENS:
-        return Budget()
+        return Budget(billing=Billing(endpoint.billing))
     known, reason = rates(endpoint)
     if known is None or known.input is None or known.output is None:
         raise SpecError(
@@ -82,7 +72,7 @@ def budget(endpoint: Endpoint, extent: Callable[[], Extent]) -> Budget:
             "and model of the price list, or enter both rates"
         )
     most = extent()
-    price_in, price_out = _highest(known, most.input_tokens)
+    price_in, price_out = known.highest(most.input_tokens)
     if most.requests is None:
         raise SpecError("load.requests: say how many requests a stage sends; by time alone the cost has no bound")
     worst = worst_case_usd(
@@ -103,15 +93,8 @@ def budget(endpoint: Endpoint, extent: Callable[[], Extent]) -> Budget:
         input_usd_per_mtok=float(price_in),
         output_usd_per_mtok=float(price_out),
         source=known.source,
+        billing=Billing.TOKENS,
     )
-
-
-def _highest(known: Rates, input_tokens: int) -> tuple[Decimal, Decimal]:
-    """Dollars per million input and output tokens for the longest prompt, whatever its class."""
-    longest = longest_input(input_tokens)
-    prompts = [rate for rate in (known.input, known.cache_write, known.cache_write_1h) if rate is not None]
-    answer = known.output.at(longest).rate if known.output else Decimal(0)
-    return max(rate.at(longest).rate for rate in prompts), answer
 
 
 def reserve(spec: RunSpec | QualitySpec, confirmed: str = "") -> Decimal | None:
@@ -160,14 +143,7 @@ def settled(run: Run, requests: pa.Table | None) -> Decimal | None:
     kept = run.setup["endpoint"]["rates"] if run.reserved_usd is not None else None
     if requests is None or kept is None:
         return None
-    known = Rates.from_json(kept)
-    longest, apart = _longest(run), reasoning_apart(run)
-    sent = requests.filter(pc.is_valid(requests["sent_ns"])).select(list(COLUMNS))
-    rows = ({**row, **_at_worst(row, longest)} for row in sent.to_pylist())
-    usages = [(usage_of_row(row, reasoning_apart=apart), 1) for row in rows]
-    checks = (Usage(CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS), CHECK_REQUESTS)
-    total = bill([*usages, checks], known).usd
-    return None if total is None else total.amount
+    return spent_usd(requests, Rates.from_json(kept), _longest(run), reasoning_apart=reasoning_apart(run))
 
 
 def notice(run: Run) -> str:
@@ -196,9 +172,3 @@ def _longest(run: Run) -> tuple[int, int]:
     workload = RunSpec.from_json(run.spec).workload
     answers = (most_tokens(workload.output_tokens) or 0) * workload.choices
     return longest_input(most_tokens(workload.input_tokens) or 0), answers
-
-
-def _at_worst(row: dict[str, Any], longest: tuple[int, int]) -> dict[str, Any]:
-    """The most that what is unknown of a row can be."""
-    worst = {"input_tokens": longest[0]} if row["input_tokens"] is None else {}
-    return worst | ({"output_tokens": longest[1], "reasoning_tokens": 0} if row["output_tokens"] is None else {})

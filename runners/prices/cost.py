@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from runners.budget import longest_input
 from runners.prices.usage import Usage
 from runners.prices.usd import Usd, UsdPerMtok
 
@@ -62,6 +63,16 @@ class Rates:
         """The threshold of the highest tier that a prompt of this length is above; 0 below every one."""
         known = (rate for name in _CLASSES for rate in (getattr(self, name),) if rate is not None)
         return max((above for rate in known for above, _ in rate.tiers if input_tokens > above), default=0)
+
+    def highest(self, input_tokens: int) -> tuple[Decimal, Decimal]:
+        """Dollars per million input and output tokens for the longest prompt of a stated length, whatever its class.
+
+        Both rates must be known.
+        """
+        longest = longest_input(input_tokens)
+        prompts = [rate for rate in (self.input, self.cache_write, self.cache_write_1h) if rate is not None]
+        answer = self.output.at(longest).rate if self.output else Decimal(0)
+        return max(rate.at(longest).rate for rate in prompts), answer
 
     def less(self, share: Decimal) -> "Rates":
         """With a share of every rate taken off, as the batch interface does."""

@@ -92,6 +92,14 @@ def provider_at(url: str) -> str:
     return next((item.id for item in providers if re.match(item.api_pattern, url)), "")
 
 
+def maker_of(model: str) -> str:
+    """The id of the provider whose own models are called so, such as openai for gpt-4o; empty when none are."""
+    names = {model.lower(), model.lower().rpartition("/")[2]} - {""}
+    return next(
+        (of.id for of in providers if of.model_match is not None and any(map(of.model_match.is_match, names))), ""
+    )
+
+
 @cache
 def token_models() -> tuple[tuple[str, str], ...]:
     """(provider, model) of everything in the list that is priced per token."""

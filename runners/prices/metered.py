@@ -7,7 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from runners.budget import CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS, CHECK_REQUESTS
 from runners.prices.cost import Rates, api_cost
 from runners.prices.usage import Convention, Usage, usage_of
 from runners.prices.usd import Usd
@@ -100,3 +102,24 @@ def bill(usages: Iterable[tuple[Usage, int]], rates: Rates) -> Bill:
         for kind, parts in lines.items()
     )  # fmt: skip
     return Bill(Usd.total(charge.usd for charge in charges), charges, tiered)
+
+
+def spent_usd(
+    rows: pa.Table | None, rates: Rates, worst: tuple[int, int], *, reasoning_apart: bool = False
+) -> Decimal | None:
+    """What a run's rows say that it cost, with the check before it; None when a rate is unknown.
+
+    ``worst``: the most input and output tokens of a request; one that was sent but whose usage is unknown counts so.
+    """
+    usages = [(Usage(CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS), CHECK_REQUESTS)]
+    if rows is not None:
+        sent = rows.filter(pc.is_valid(rows["sent_ns"])).select(list(COLUMNS)).to_pylist()
+        usages += [(usage_of_row(_at_worst(row, worst), reasoning_apart=reasoning_apart), 1) for row in sent]
+    total = bill(usages, rates).usd
+    return None if total is None else total.amount
+
+
+def _at_worst(row: Mapping[str, Any], worst: tuple[int, int]) -> dict[str, Any]:
+    """The most that what is unknown of a row can be."""
+    made = {"output_tokens": worst[1], "reasoning_tokens": 0} if row["output_tokens"] is None else {}
+    return {**row, **({"input_tokens": worst[0]} if row["input_tokens"] is None else {}), **made}

@@ -77,7 +77,7 @@ class Migration(migrations.Migration):
                 ('client_pem', observatory.catalog.fields.EncryptedTextField(blank=True, default='', max_length=100000)),
                 ('proxy', models.CharField(blank=True, help_text='Such as http://proxy:3128; tunnels with CONNECT', max_length=500)),
                 ('metrics_url', models.CharField(blank=True, help_text="The server's metrics page; empty: /metrics of this address", max_length=500)),
-                ('billing', models.CharField(choices=[('machine', 'by the hour of its machines'), ('tokens', 'by the token'), ('free', 'not at all')], default='machine', max_length=20)),
+                ('billing', models.CharField(choices=[('unsaid', 'not said: by what is known of its address and model'), ('machine', 'by the hour of its machines'), ('tokens', 'by the token'), ('free', 'not at all')], default='unsaid', max_length=20)),
                 ('price_provider', models.CharField(blank=True, help_text='For the list price, such as openai; empty: found by the address', max_length=60)),
                 ('price_model', models.CharField(blank=True, help_text="The model's name in the price list; empty: the name above", max_length=200)),
                 ('input_usd_per_mtok', models.DecimalField(blank=True, decimal_places=9, max_digits=18, null=True, validators=[django.core.validators.MinValueValidator(0)])),
