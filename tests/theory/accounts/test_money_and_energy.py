@@ -2,13 +2,15 @@
 
 from datetime import date, timedelta
 from decimal import Decimal
+from math import exp, log, sqrt
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from observatory.theory import registry
-from observatory.theory.accounts import hourly, trend
+from observatory.theory.accounts import hourly, price_history, trend
+from observatory.theory.accounts.calculators.price_trend import PRICE_TREND
 from observatory.theory.accounts.hourly import Terms
 from observatory.theory.accounts.ledger import Layer, ledger, ratio
 from observatory.theory.calculator import Refused
@@ -209,13 +211,67 @@ def test_a_rising_price_has_no_time_to_half():
     assert found.halving_months is None
 
 
+def test_neighbouring_prices_that_go_together_widen_the_interval():
+    """Residuals of a flat line whose neighbours have a correlation of 3/8."""
+    days = [date(2024, 1, 1) + timedelta(days=90 * i) for i in range(8)]
+    points = [(day, exp(off)) for day, off in zip(days, (1, 1, -1, -1, -1, -1, 1, 1), strict=True)]
+    plain, serial = trend.fit(points), trend.fit(points, serial=True)
+    assert serial.times_per_year == plain.times_per_year
+    assert log(serial.high / serial.low) / log(plain.high / plain.low) == pytest.approx(sqrt((1 + 3 / 8) / (1 - 3 / 8)))
+    falling = [(day, 2.0 ** -(day - days[0]).days) for day in days]
+    assert trend.fit(falling, serial=True).low == pytest.approx(trend.fit(falling).low)
+
+
 def test_the_trend_stands_beside_what_was_published_and_what_growth_makes_of_the_bill():
-    found = calc("price-trend", times_more_tokens=20)
-    assert found.n == 5
+    found = calc("price-trend", times_more_tokens=20, spend_usd_per_month=500, years=2)
     assert (found.published_low, found.published_high) == (5, 900)
+    assert found.published_low < found.low < found.times_per_year < found.high < found.published_high
     assert any(study.meaning == "rising" for study in found.studies)
     assert found.spend_change == pytest.approx(20 / found.times_per_year)
+    assert found.spend_then_usd_per_month == pytest.approx(500 * found.spend_change**2)
+    assert found.price_then_usd_per_mtok == pytest.approx(found.prices[-1].usd_per_mtok / found.times_per_year**2)
     assert all(row.source for row in (*found.points, *found.studies))
+
+
+def test_spend_is_drawn_against_the_falling_price():
+    """From today's price down: a tenth of the price each year at ten times the tokens leaves the bill as it is."""
+    inputs = PRICE_TREND.read({"days": "2024-01-01,2025-01-01,2026-01-01", "usd_per_mtok": "100,10,1", "years": "2"})
+    outputs = PRICE_TREND.run(inputs)
+    plot = next(plot for plot in PRICE_TREND.plots(inputs, outputs) if plot.title == "Total spend against price")
+    fit = next(line for line in plot.lines if line.label == "fit")
+    assert (fit.x[0], fit.y[0], plot.now) == (1, 1000, 1)
+    assert fit.x[-1] == pytest.approx(0.01, rel=0.02)
+    assert fit.y == pytest.approx([1000] * len(fit.y), rel=0.02)
+    assert {"lowest published", "highest published"} <= {line.label for line in plot.lines}
+
+
+def test_every_capability_has_a_trend_with_its_interval():
+    found = calc("price-trend").capabilities
+    assert [item.score for item in found] == [35, 45, 55, 65, 75, 80]
+    assert all(item.low < item.times_per_year < item.high and item.n >= 4 for item in found)
+    assert found[0].times_per_year == pytest.approx(19.3, abs=0.1)
+    assert (found[0].first_usd, found[0].last_usd) == (60, 0.07)
+
+
+def test_a_capability_costs_what_the_cheapest_model_at_or_above_its_score_costs():
+    found = calc("price-trend", capability="gpqa-80")
+    assert [(item.day, item.usd_per_mtok) for item in found.prices] == [
+        ("2025-04-04", 10), ("2025-07-01", 8), ("2025-10-01", 8), ("2025-12-17", 3),
+    ]  # fmt: skip
+    assert min(item.score for item in found.points) >= 80
+    blend = calc("price-trend", capability="gpqa-80", price="blend").prices[0]
+    assert blend.usd_per_mtok == pytest.approx((3 * 1.25 + 10) / 4)
+
+
+def test_every_listed_price_names_its_day_and_source():
+    found = price_history.listings()
+    assert len(found) == 181
+    assert sum(item.source.startswith("simonw/llm-prices@723ef0b") for item in found) == 144
+    assert all(item.source and (item.score is None or "score: " in item.source) for item in found)
+    assert list(found) == sorted(found, key=lambda item: item.day)
+    intro = [item for item in found if item.dated_by is price_history.DatedBy.INTRODUCTORY]
+    assert [item.model for item in intro] == ["DeepSeek Chat"]
+    assert intro[0] not in price_history.capable(0)
 
 
 def test_prices_of_ones_own_are_fitted():
