@@ -51,16 +51,21 @@ def charge(used: Metered | None, rates: Rates | None, reason: str) -> Charged:
 
 
 def _denominators(used: Metered, found: Bill) -> str:
-    left = f", {used.unknown} more without token counts left out" if used.unknown else ""
-    tier = f"; {found.tiered} prompts are above a tier" if found.tiered else ""
+    left = f", {_whole(used.unknown)} more without token counts left out" if used.unknown else ""
+    tier = f"; {_whole(found.tiered)} prompts are above a tier" if found.tiered else ""
+    thought = f"{_whole(used.total('reasoning'))} of them reasoning"
     return (
-        f"over {used.requests} good requests{left}: {used.total('input')} prompt tokens, {_cached(used)}, and "
-        f"{used.total('output')} output tokens, {used.total('reasoning')} of them reasoning{tier}"
+        f"over {_whole(used.requests)} good requests{left}: {_whole(used.total('input'))} prompt tokens, "
+        f"{_cached(used)}, and {_whole(used.total('output'))} output tokens, {thought}{tier}"
     )
 
 
 def _cached(used: Metered) -> str:
     if used.cached_unknown == used.requests:
         return "how many of them cached was not reported: billed as none"
-    some = f" ({used.cached_unknown} requests did not tell)" if used.cached_unknown else ""
-    return f"{used.total('cache_read')} of them cached{some}"
+    some = f" ({_whole(used.cached_unknown)} requests did not tell)" if used.cached_unknown else ""
+    return f"{_whole(used.total('cache_read'))} of them cached{some}"
+
+
+def _whole(count: int) -> str:
+    return f"{count:,}".replace(",", "\u2009")

@@ -92,7 +92,7 @@ def test_the_api_charges_the_measured_tokens(at_a_site: Benchmark) -> None:
     row = first_row(factories.finished_run(at_a_site, PLAN), basis="api", api="openai/gpt-4o")
     assert row.usd_per_query == pytest.approx((128 * 2.5 + 24 * 10) / 1e6)
     assert row.how.startswith("OpenAI list price of gpt-4o")
-    assert "over 60 good requests: 7680 prompt tokens, 0 of them cached, and 1440 output tokens" in row.how
+    assert "over 60 good requests: 7 680 prompt tokens, 0 of them cached, and 1 440 output tokens" in row.how
 
 
 def with_tokens(run: Run, **columns: list[int | None]) -> Run:
@@ -117,8 +117,8 @@ def test_the_api_charges_cached_tokens_and_reasoning_at_their_rates(user_client:
     assert row.mark == "measured"
     text = page(user_client, run, "?tab=cost&basis=api&api=openai/gpt-4o")
     assert "cached read" in text
-    assert "5760 of them cached" in text
-    assert "1200 of them reasoning" in text
+    assert "5 760 of them cached" in text
+    assert "1 200 of them reasoning" in text
 
 
 def test_each_request_has_the_tier_of_its_own_prompt(at_a_site: Benchmark) -> None:

@@ -229,7 +229,7 @@ def test_the_trend_stands_beside_what_was_published_and_what_growth_makes_of_the
     assert any(study.meaning == "rising" for study in found.studies)
     assert found.spend_change == pytest.approx(20 / found.times_per_year)
     assert found.spend_then_usd_per_month == pytest.approx(500 * found.spend_change**2)
-    assert found.price_then_usd_per_mtok == pytest.approx(found.prices[-1].usd_per_mtok / found.times_per_year**2)
+    assert found.price_change == pytest.approx(1 / found.times_per_year**2)
     assert all(row.source for row in (*found.points, *found.studies))
 
 

@@ -45,7 +45,7 @@ class Inputs:
     spend_usd_per_month: float = number(
         1000, "$/month", "Spend today", "For all these tokens.", low=0, high=1e12, symbol="s", group="Spend"
     )
-    years: float = number(3, "years", "Ahead", "As if price and use went on so.", low=0.1, high=20, group="Spend")
+    years: float = number(2, "years", "Ahead", "As if price and use went on so.", low=0.1, high=20, group="Spend")
     days: str = text(
         "", "Days", "As 2023-03-14, with commas between. Empty: the history.", longest=2000, group="Prices of your own"
     )
@@ -112,11 +112,11 @@ class Outputs:
     published_high: float = result("×/year", "Highest published")
     spend_change: float = result("×", "The bill a year later", "Growth of use / fall of the price.", decimals=2)
     spend_then_usd_per_month: float = result("$/month", "Spend then", "After the years ahead.", better="lower")
-    price_then_usd_per_mtok: float = result("$/Mtok", "Price then", "After the years ahead.", better="lower")
+    price_change: float = result("×", "Price then", "Of today's, after the years ahead.", better="lower")
     prices: tuple[Cheapest, ...] = result(label="Prices of the fit", default=())
-    points: tuple[Point, ...] = result(label="Listings at or above the capability", default=())
     capabilities: tuple[Fitted, ...] = result(label="Every capability, fitted", default=())
     studies: tuple[Study, ...] = result(label="Published analyses", default=())
+    points: tuple[Point, ...] = result(label="Listings at or above the capability", default=())
 
 
 @cache
@@ -165,7 +165,7 @@ def compute(inputs: Inputs) -> Outputs:
         published_high=max(falls),
         spend_change=change,
         spend_then_usd_per_month=inputs.spend_usd_per_month * change**inputs.years,
-        price_then_usd_per_mtok=prices[-1].usd_per_mtok / found.times_per_year**inputs.years,
+        price_change=1 / found.times_per_year**inputs.years,
         prices=prices,
         points=() if own else _listings(inputs),
         capabilities=fitted(inputs.price),

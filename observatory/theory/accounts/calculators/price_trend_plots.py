@@ -27,15 +27,14 @@ def _prices(outputs: Any) -> Plot:
     times = _years(first, outputs.prices)
     grid = tuple(times[-1] * step / _STEPS for step in range(_STEPS + 1))
     line = tuple(found.start_usd / found.times_per_year**year for year in grid)
-    lines = [
+    listed = tuple(item.usd_per_mtok for item in outputs.points)
+    lines = (
+        *([Line("listed models", _years(first, outputs.points), listed, points=True)] if outputs.points else []),
         Line("lowest price", times, tuple(item.usd_per_mtok for item in outputs.prices), points=True),
         Line("fit", grid, line, dashed=True),
-    ]
-    if outputs.points:
-        listed = tuple(item.usd_per_mtok for item in outputs.points)
-        lines.append(Line("listed models", _years(first, outputs.points), listed, points=True))
+    )
     x, y = Axis(f"Since {first}", "years"), Axis("Price", "$/Mtok", "lower")
-    return Plot("Prices of the capability", x, y, tuple(lines))
+    return Plot("Prices of the capability", x, y, lines)
 
 
 def _years(first: date, points: Sequence[Any]) -> tuple[float, ...]:
@@ -79,7 +78,6 @@ def _spend_against_price(inputs: Any, outputs: Any) -> Plot:
             label,
             tuple(usd / rate**t for t in times),
             tuple(inputs.spend_usd_per_month * (inputs.times_more_tokens / rate) ** t for t in times),
-            dashed="published" in label,
         )
         for label, rate in _rates(outputs).items()
     )
