@@ -204,7 +204,9 @@ def test_break_even_names_the_utilisation(user_client: Client, at_a_site: Benchm
     found = cost(run, api="openai/gpt-4o")
     share, _ = found.break_even(found.results.stages[0])
     assert float(share) == pytest.approx(2.4 / (found._api_row(found.results.stages[0]).usd_per_hour))
-    assert "rent is cheaper above" in page(user_client, run, "?tab=cost&api=openai/gpt-4o")
+    text = page(user_client, run, "?tab=cost&api=openai/gpt-4o")
+    assert "rent is cheaper above" in text
+    assert "API: OpenAI list price of gpt-4o" in text
 
 
 @pytest.mark.parametrize("query", ["basis=nonsense", "utilisation=0", "utilisation=x", "years=-1", "capex_usd=1e99"])
