@@ -17,7 +17,7 @@ from runners.exits import Exit
 from runners.load.records import read_spool
 from runners.prices import ledger
 from runners.prices.guard import Asked, Terms, flat, reasoning_apart, worst_usd
-from runners.prices.metered import spent_usd
+from runners.prices.metered import SENT_COLUMNS, spent_usd
 from runners.prices.usd import Usd
 from runners.spec import Extent, SpecError
 
@@ -70,7 +70,7 @@ class Account:
         if self.reserved is None:
             return
         rows = _rows(out)
-        if rows is None and status is not Exit.UNUSABLE:
+        if not rows and status is not Exit.UNUSABLE:
             return
         worst = (longest_input(self._extent.input_tokens), self._extent.output_tokens)
         self._settle(spent_usd(rows, flat(self._budget), worst, reasoning_apart=self._apart))
@@ -106,16 +106,16 @@ def accounted(budget: Budget, extent: Callable[[], Extent], asked: Sequence[Aske
         raise
 
 
-def _rows(out: Path) -> pa.Table | None:
-    """The request rows that a run left, whole or cut off."""
+def _rows(out: Path) -> list[pa.Table]:
+    """The request rows that a run left, whole or cut off; of what cannot be read, none at all."""
     tables = []
     for name in ("requests", "reference-requests"):
         whole, spool = out / f"{name}.parquet", out / f"{name}.arrow"
         try:
             if whole.exists():
-                tables.append(pq.read_table(whole))
+                tables.append(pq.read_table(whole, columns=list(SENT_COLUMNS)))
             elif spool.exists():
                 tables.append(read_spool(spool))
         except (OSError, pa.ArrowException):
-            return None
-    return pa.concat_tables(tables) if tables else None
+            return []
+    return tables

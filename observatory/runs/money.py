@@ -143,7 +143,7 @@ def settled(run: Run, requests: pa.Table | None) -> Decimal | None:
     kept = run.setup["endpoint"]["rates"] if run.reserved_usd is not None else None
     if requests is None or kept is None:
         return None
-    return spent_usd(requests, Rates.from_json(kept), _longest(run), reasoning_apart=reasoning_apart(run))
+    return spent_usd([requests], Rates.from_json(kept), _longest(run), reasoning_apart=reasoning_apart(run))
 
 
 def notice(run: Run) -> str:

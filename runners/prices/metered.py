@@ -1,9 +1,10 @@
 """What measured requests used, by class of tokens, and what they cost, each at the tier of its own prompt."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from runners.prices.usage import Convention, Usage, usage_of
 from runners.prices.usd import Usd
 
 COLUMNS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+SENT_COLUMNS = ("sent_ns", *COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -74,14 +76,19 @@ def metered(rows: pa.Table, *, reasoning_apart: bool = False) -> Metered:
     """The usage of request rows."""
     usages: Counter[Usage] = Counter()
     unknown = cached_unknown = 0
-    for row in rows.select(list(COLUMNS)).group_by(list(COLUMNS)).aggregate([([], "count_all")]).to_pylist():
-        count = row["count_all"]
+    for row, count in _alike(rows):
         if row["input_tokens"] is None or row["output_tokens"] is None:
             unknown += count
             continue
         usages[usage_of_row(row, reasoning_apart=reasoning_apart)] += count
         cached_unknown += count if row["cached_tokens"] is None else 0
     return Metered(tuple(usages.items()), unknown, cached_unknown)
+
+
+def _alike(rows: pa.Table) -> Iterator[tuple[dict[str, Any], int]]:
+    """Rows of the same token counts once, with how many they are: hours of load have few that differ."""
+    for row in rows.select(list(COLUMNS)).group_by(list(COLUMNS)).aggregate([([], "count_all")]).to_pylist():
+        yield row, row.pop("count_all")
 
 
 def bill(usages: Iterable[tuple[Usage, int]], rates: Rates) -> Bill:
@@ -105,17 +112,16 @@ def bill(usages: Iterable[tuple[Usage, int]], rates: Rates) -> Bill:
 
 
 def spent_usd(
-    rows: pa.Table | None, rates: Rates, worst: tuple[int, int], *, reasoning_apart: bool = False
+    parts: Iterable[pa.Table], rates: Rates, worst: tuple[int, int], *, reasoning_apart: bool = False
 ) -> Decimal | None:
-    """What a run's rows say that it cost, with the check before it; None when a rate is unknown.
-
-    ``worst``: the most input and output tokens of a request; one that was sent but whose usage is unknown counts so.
+    """What a run's rows, in parts of ``SENT_COLUMNS``, say that it cost, with the check before it; None when a rate is
+    unknown. ``worst``: the most input and output tokens of a request; one that was sent but whose usage is unknown
+    counts so.
     """
-    usages = [(Usage(CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS), CHECK_REQUESTS)]
-    if rows is not None:
-        sent = rows.filter(pc.is_valid(rows["sent_ns"])).select(list(COLUMNS)).to_pylist()
-        usages += [(usage_of_row(_at_worst(row, worst), reasoning_apart=reasoning_apart), 1) for row in sent]
-    total = bill(usages, rates).usd
+    checks = (Usage(CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS), CHECK_REQUESTS)
+    sent = (found for part in parts for found in _alike(part.filter(pc.is_valid(part["sent_ns"]))))
+    usages = ((usage_of_row(_at_worst(row, worst), reasoning_apart=reasoning_apart), count) for row, count in sent)
+    total = bill(chain([checks], usages), rates).usd
     return None if total is None else total.amount
 
 
