@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
+from observatory.catalog import theory_facts
 from observatory.catalog.models import FACTORS, Accelerator, AcceleratorPrice, Site, SiteFactors, today
 from observatory.catalog.seed import DATA, SeedError, seed
+from observatory.theory import registry
 
 pytestmark = pytest.mark.django_db
 
@@ -202,3 +204,9 @@ def test_a_published_range_of_a_pue_is_kept_with_it() -> None:
     fleet = SiteFactors.objects.get(site__slug="google-fleet-average")
     assert (fleet.pue_low, fleet.pue, fleet.pue_high) == (1.07, 1.09, 1.16)
     assert not SiteFactors.objects.filter(pue=None, pue_low__isnull=False).exists()
+
+
+@pytest.mark.usefixtures("_seeded")
+def test_tokens_per_megawatt_takes_the_provisioned_power_of_an_accelerator() -> None:
+    found = theory_facts.fill(registry.BY_NAME["tokens-per-mw"], {}, {"accelerator": "h100-sxm"})
+    assert found == {"kw_per_accelerator": "1.73"}
