@@ -43,12 +43,14 @@ class AcceleratorOut(Schema):
     int8_dense_tops: float | None
     fp4_dense_tflops: float | None
     tdp_w: float | None
+    provisioned_kw: float | None
     scaleup_gb_s: float | None
     scaleup_tech: str
     measured_bf16_tflops: float | None
     confidence: str
     note: str
     source: str
+    provisioned_source: str
     prices: list[PriceOut]
 
 

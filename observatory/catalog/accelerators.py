@@ -27,12 +27,16 @@ class Accelerator(models.Model):
     int8_dense_tops = models.FloatField(null=True, blank=True)
     fp4_dense_tflops = models.FloatField(null=True, blank=True)
     tdp_w = models.FloatField(null=True, blank=True)
+    provisioned_kw = models.FloatField(
+        null=True, blank=True, help_text="Planned for one with its share of the site; not a measurement"
+    )
     scaleup_gb_s = models.FloatField(null=True, blank=True, help_text="Link to the other accelerators, both directions")
     scaleup_tech = models.CharField(max_length=50, blank=True)
     measured_bf16_tflops = models.FloatField(null=True, blank=True, help_text="Highest that a benchmark has reached")
     confidence = models.CharField(max_length=20, blank=True)
     note = models.TextField(blank=True)
     source = models.TextField(blank=True)
+    provisioned_source = models.TextField(blank=True)
     seeded = models.CharField(max_length=64, blank=True, editable=False)
 
     class Meta:

@@ -12,6 +12,7 @@ from observatory.catalog import recipes, wire
 from observatory.catalog.accelerators import NOT_NEGATIVE, Accelerator, AcceleratorPrice, EmbodiedFactors, today
 from observatory.catalog.fields import EncryptedTextField, EndpointURLField, storable, visible_ascii
 from runners.address import AddressError, parse_endpoint
+from runners.budget import Billing
 from runners.powers import HOST_NAME, POOL_NAME
 from runners.spec import Dialect, SpecError
 
@@ -119,12 +120,13 @@ class SiteFactors(models.Model):
             raise ValidationError({"pue_low": "Give both ends of the range, with the PUE between them, or neither."})
 
 
-class Billing(models.TextChoices):
-    """How an endpoint is paid for."""
-
-    MACHINE = "machine", "by the hour of its machines"
-    TOKENS = "tokens", "by the token"
-    FREE = "free", "not at all"
+#: How an endpoint is paid for, in words.
+BILLING = {
+    Billing.UNSAID: "not said: by what is known of its address and model",
+    Billing.MACHINE: "by the hour of its machines",
+    Billing.TOKENS: "by the token",
+    Billing.FREE: "not at all",
+}
 
 
 class Endpoint(models.Model):
@@ -160,7 +162,9 @@ class Endpoint(models.Model):
     metrics_url = models.CharField(
         max_length=500, blank=True, help_text="The server's metrics page; empty: /metrics of this address"
     )
-    billing = models.CharField(max_length=20, choices=Billing, default=Billing.MACHINE)
+    billing = models.CharField(
+        max_length=20, choices=[(way.value, words) for way, words in BILLING.items()], default=Billing.UNSAID.value
+    )
     price_provider = models.CharField(
         max_length=60, blank=True, help_text="For the list price, such as openai; empty: found by the address"
     )

@@ -152,9 +152,10 @@ def cost_lines(cost: RunCost, stage: StageResults) -> Chart | None:
 
 def _break_even(cost: RunCost, stage: StageResults) -> Trace | None:
     """Where rent costs what the API charges; None where that is unknown or never."""
-    share, _ = cost.break_even(stage)
-    if share is None or not 0 < share <= 1:
+    even, _ = cost.break_even(stage)
+    if even is None or not 0 < even <= 1:
         return None
+    share = float(even)
     usd = cost.row(stage, Basis.RENT, share).usd_per_mtok_output
     return {
         "type": "scatter",

@@ -127,7 +127,8 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
             "ca_pem": "PEM; trusted instead of the system's. Empty: the system's.",
             "client_pem": "For servers that ask for one: PEM, the key behind the certificate, no password. It is "
             "stored encrypted and not shown again.",
-            "billing": "By the token: a run sets its worst case aside; none starts while the price is unknown.",
+            "billing": "By the token: a run sets its worst case aside; none starts while the price is unknown. "
+            "Not said: none starts where address or model are known to be paid by the token.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

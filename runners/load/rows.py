@@ -5,7 +5,7 @@ gone through anew each time they are needed.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import fsum
@@ -102,6 +102,10 @@ class StageRows:
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
+
+    def of_good(self, names: Sequence[str]) -> pa.Table:
+        """Columns of one number a request, of the good ones."""
+        return self._table.select(list(names)).filter(pa.array(self.good))
 
     def ints(self, name: str) -> Ints:
         """An integer column; MISSING (-1) where it is null."""

@@ -192,7 +192,7 @@ def test_a_bad_deployment_is_refused_with_its_field(as_staff: Caller, change: di
 def test_accelerators_come_with_prices_and_sources_and_unknown_as_null(as_user: Caller) -> None:
     seed()
     listed = as_user.get("/accelerators?limit=2&offset=1").json()
-    assert (len(listed["items"]), listed["count"]) == (2, 33)
+    assert (len(listed["items"]), listed["count"]) == (2, 36)
     every = {item["slug"]: item for item in as_user.get("/accelerators").json()["items"]}
     assert every["h100-sxm"]["mem_bandwidth_gb_s"] == 3350
     assert every["tpu-v5e"]["tdp_w"] is None
@@ -203,7 +203,7 @@ def test_accelerators_come_with_prices_and_sources_and_unknown_as_null(as_user: 
 def test_sites_are_listed_in_pages(as_user: Caller) -> None:
     seed()
     first = as_user.get("/sites?limit=1000").json()
-    assert (len(first["items"]), first["count"]) == (357, 357)
+    assert (len(first["items"]), first["count"]) == (363, 363)
     fleet = next(item for item in first["items"] if item["slug"] == "google-fleet-average")
     assert (fleet["pue"], fleet["grid_g_per_kwh"]) == (1.09, None)
     assert as_user.get(f"/sites/{fleet['id']}").json() == fleet

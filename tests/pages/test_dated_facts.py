@@ -140,8 +140,12 @@ def test_an_endpoint_says_what_it_charges_or_that_nothing_starts(user_client: Cl
     known = Endpoint.objects.create(
         name="a", url="https://api.openai.com/v1", model="gpt-4o", billing="tokens", price_provider="openai"
     )
+    unsaid = Endpoint.objects.create(name="c", url="https://api.openai.com/v1", model="gpt-4o")
     unknown = Endpoint.objects.create(name="b", url="https://api.example.com", model="x-9", billing="tokens")
     assert "OpenAI list price of gpt-4o" in user_client.get(f"/endpoints/{known.pk}").content.decode()
     html = user_client.get(f"/endpoints/{unknown.pk}").content.decode()
     assert "price unknown: no run starts" in html
     assert "No list price is known for x-9." in html
+    html = user_client.get(f"/endpoints/{unsaid.pk}").content.decode()
+    assert "no run starts until it is said how it is paid" in html
+    assert "openai charges for each token at this address" in html

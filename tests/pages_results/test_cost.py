@@ -3,9 +3,13 @@
 import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from io import BytesIO
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from django.core.files.base import ContentFile
 from django.test import Client
 
 from observatory.benchmarks.models import Benchmark
@@ -90,6 +94,65 @@ def test_the_api_charges_the_measured_tokens(at_a_site: Benchmark) -> None:
     row = first_row(factories.finished_run(at_a_site, PLAN), basis="api", api="openai/gpt-4o")
     assert row.usd_per_query == pytest.approx((128 * 2.5 + 24 * 10) / 1e6)
     assert row.how.startswith("OpenAI list price of gpt-4o")
+    assert "over 60 good requests: 7 680 prompt tokens, 0 of them cached, and 1 440 output tokens" in row.how
+
+
+def with_tokens(run: Run, **columns: list[int | None]) -> Run:
+    """The run with token counts that repeat over its request rows."""
+    with run.requests_file.open("rb") as file:
+        rows = pq.read_table(file)
+    for name, values in columns.items():
+        made = pa.array([values[index % len(values)] for index in range(rows.num_rows)], rows.schema.field(name).type)
+        rows = rows.set_column(rows.schema.get_field_index(name), name, made)
+    buffer = BytesIO()
+    pq.write_table(rows, buffer)
+    run.requests_file.save("requests.parquet", ContentFile(buffer.getvalue()))
+    return Run.objects.get(pk=run.pk)
+
+
+def test_the_api_charges_cached_tokens_and_reasoning_at_their_rates(user_client: Client, at_a_site: Benchmark) -> None:
+    """gpt-4o: 2.5 fresh, 1.25 cached, 10 output, of which reasoning is a part."""
+    run = with_tokens(factories.finished_run(at_a_site, PLAN), cached_tokens=[96], reasoning_tokens=[20])
+    row = first_row(run, basis="api", api="openai/gpt-4o")
+    assert row.usd_per_query == pytest.approx((32 * 2.5 + 96 * 1.25 + 24 * 10) / 1e6)
+    assert row.usd_per_mtok_total == pytest.approx(row.usd_per_query * 1e6 / 152)
+    assert row.mark == "measured"
+    text = page(user_client, run, "?tab=cost&basis=api&api=openai/gpt-4o")
+    assert "cached read" in text
+    assert "5 760 of them cached" in text
+    assert "1 200 of them reasoning" in text
+
+
+def test_each_request_has_the_tier_of_its_own_prompt(at_a_site: Benchmark) -> None:
+    """gemini-2.5-pro: 1.25 and 10 $/M, 2.5 and 15 above 200,000 prompt tokens; half of the requests are above."""
+    run = with_tokens(factories.finished_run(at_a_site, PLAN), input_tokens=[200_000, 200_001])
+    row = first_row(run, basis="api", api="google/gemini-2.5-pro")
+    low, high = 200_000 * 1.25 + 24 * 10, 200_001 * 2.5 + 24 * 15
+    assert row.usd_per_query == pytest.approx((low + high) / 2e6)
+    assert "30 prompts are above a tier" in row.how
+
+
+def test_cached_tokens_that_nobody_told_are_billed_as_none_and_assumed(at_a_site: Benchmark) -> None:
+    run = with_tokens(factories.finished_run(at_a_site, PLAN), cached_tokens=[None])
+    row = first_row(run, basis="api", api="openai/gpt-4o")
+    assert row.usd_per_query == pytest.approx((128 * 2.5 + 24 * 10) / 1e6)
+    assert (row.mark, "was not reported: billed as none" in row.how) == ("assumed", True)
+
+
+def test_requests_without_counts_are_left_out_and_said(at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    some = first_row(with_tokens(run, output_tokens=[24, None]), basis="api", api="openai/gpt-4o")
+    assert "over 30 good requests, 30 more without token counts left out" in some.how
+    none = first_row(with_tokens(run, output_tokens=[None]), basis="api", api="openai/gpt-4o")
+    assert (none.usd_per_query, none.reason) == (None, "its token counts are unknown")
+
+
+def test_the_batch_price_halves_the_api_and_moves_the_break_even(at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    plain, batch = (cost(run, basis="api", api="openai/gpt-4o", batch=asked) for asked in ("", "1"))
+    stage = plain.results.stages[0]
+    assert batch.charged(stage).usd_per_query * 2 == plain.charged(stage).usd_per_query
+    assert float(batch.break_even(stage)[0]) == pytest.approx(2 * float(plain.break_even(stage)[0]))
 
 
 def test_a_model_is_priced_as_on_the_day_of_the_run(at_a_site: Benchmark) -> None:
@@ -142,8 +205,10 @@ def test_break_even_names_the_utilisation(user_client: Client, at_a_site: Benchm
     run = factories.finished_run(at_a_site, PLAN)
     found = cost(run, api="openai/gpt-4o")
     share, _ = found.break_even(found.results.stages[0])
-    assert share == pytest.approx(2.4 / (found._api_row(found.results.stages[0]).usd_per_hour))
-    assert "rent is cheaper above" in page(user_client, run, "?tab=cost&api=openai/gpt-4o")
+    assert float(share) == pytest.approx(2.4 / (found._api_row(found.results.stages[0]).usd_per_hour))
+    text = page(user_client, run, "?tab=cost&api=openai/gpt-4o")
+    assert "rent is cheaper above" in text
+    assert "API: OpenAI list price of gpt-4o" in text
 
 
 @pytest.mark.parametrize("query", ["basis=nonsense", "utilisation=0", "utilisation=x", "years=-1", "capex_usd=1e99"])

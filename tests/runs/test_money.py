@@ -91,9 +91,18 @@ def test_a_run_without_a_known_bound_does_not_start(paid: Make, changes: dict[st
 
 
 def test_a_known_paid_address_must_say_how_it_is_paid(paid: Make) -> None:
-    with pytest.raises(SpecError, match="openai charges for each token"):
-        queue(paid(billing="machine", url="https://api.openai.com/v1"))
-    assert queue(paid(billing="free", url="https://api.openai.com/v1")).reserved_usd is None
+    with pytest.raises(SpecError, match="openai charges for each token at this address"):
+        queue(paid(billing="unsaid", url="https://api.openai.com/v1"))
+    for said in ("free", "machine"):
+        run = queue(paid(billing=said, url="https://api.openai.com/v1"))
+        assert (run.reserved_usd, RunSpec.from_json(run.spec).budget.billing) == (None, said)
+
+
+def test_a_public_address_with_a_model_that_is_sold_by_the_token_must_say_so_too(paid: Make) -> None:
+    with pytest.raises(SpecError, match=r"8\.8\.8\.8 is a public address and gpt-4o a model that openai sells"):
+        queue(paid(billing="unsaid", url="https://8.8.8.8/v1", model="gpt-4o"))
+    assert queue(paid(billing="unsaid", url="http://10.0.0.8/v1", model="gpt-4o")).reserved_usd is None
+    assert queue(paid(billing="unsaid", url="https://8.8.8.8/v1", model="our-own")).reserved_usd is None
 
 
 def test_a_list_price_serves_where_no_rate_is_entered(paid: Make) -> None:
