@@ -47,6 +47,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("deployments/<int:pk>/edit", deployments.edit, name="deployment-edit"),
     *paths("hardware", hardware.hardware, "hardware"),
     *paths("hardware/<slug:slug>", hardware.item, "hardware-item"),
+    *paths("embodied", hardware.embodied, "embodied"),
+    path("embodied/new", hardware.add_embodied, name="embodied-new"),
     *paths("sites", hardware.sites, "sites"),
     path("sites/<int:pk>/edit", hardware.add_factors, name="site-edit"),
     path("hardware/<slug:slug>/price", hardware.add_price, name="hardware-price"),

@@ -11,6 +11,7 @@ from runners.engines import models_cli
 from runners.load import calibrate
 from runners.power import cli as power_cli
 from runners.quality import cli as quality_cli
+from runners.router import cli as router_cli
 
 _COMMANDS = (
     ("bench", bench_cli, "run a load test against an endpoint, with power"),
@@ -20,6 +21,7 @@ _COMMANDS = (
     ("fill-power", backfill, "add power that Prometheus or nvidia-smi kept to the results of a run that has ended"),
     ("calibrate", calibrate, "measure this machine's own error against a server of known timing"),
     ("engine", engine_cli, "start llama.cpp, vLLM or another engine on this machine"),
+    ("router", router_cli, "spread requests over servers that run already, or choose between two models"),
     ("model", models_cli, "make a smaller or larger form of the model that is installed"),
 )
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from runners.energies import with_power
+from runners.load.rowfiles import ParquetRows, Rows
 from runners.power.devices import SourceError
 from runners.power.options import add_power, power_of
 from runners.power.placement import summed
@@ -33,7 +34,7 @@ def fill(folder: Path, power: Power) -> dict[str, Any]:
     """
     try:
         summary = orjson.loads((folder / "summary.json").read_bytes())
-        rows, samples = (pq.read_table(folder / f"{name}.parquet") for name in ("requests", "power"))
+        rows, samples = ParquetRows(folder / "requests.parquet"), pq.read_table(folder / "power.parquet")
     except (OSError, orjson.JSONDecodeError, pa.ArrowInvalid) as error:
         raise SourceError(f"{folder} holds no results of a run that has ended: {error}") from None
     samples, summary = filled(rows, samples, summary, power)
@@ -47,7 +48,7 @@ def fill(folder: Path, power: Power) -> dict[str, Any]:
 
 
 def filled(
-    rows: pa.Table, samples: pa.Table, summary: Mapping[str, Any], power: Power
+    rows: Rows | pa.Table, samples: pa.Table, summary: Mapping[str, Any], power: Power
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Samples and summary of a run with the devices that the archives of ``power`` know for its time. Devices that were
     sampled in the run stay, but for those that are told again. What the sampling lacked counts as told now. Raises

@@ -26,7 +26,8 @@ from runners.load.check import Asker, Checked, Needs, Unusable, check, refuse_to
 from runners.load.engine import Engine
 from runners.load.judgement import Client, reason
 from runners.load.plan import StagePlan, fixed_stages
-from runners.load.records import SCHEMA, read_spool
+from runners.load.records import read_spool
+from runners.load.rowfiles import Rows, SpoolRows
 from runners.load.search import course_of
 from runners.load.stage import Recorder, Stage, Work
 from runners.load.summary import summarise, summarise_stage
@@ -68,7 +69,7 @@ class Bench:
         self._anchor = {"monotonic_ns": monotonic_ns(), "utc": datetime.now(UTC).isoformat()}
         self._engine: Engine | None = None
         self._scraper: Scraper | None = None
-        self._stages: list[tuple[Stage, Client]] = []
+        self._stages: list[tuple[StagePlan, Client]] = []
         self._calibrations: dict[float, Calibration] = {}
         self._gate: Gate = OpenGate() if spec.shard.index is None else StandardInputGate()
         self._stop = ""
@@ -211,7 +212,7 @@ class Bench:
             while not engine.stop_reason and (plan := self._course.next()) is not None:
                 stage = Stage(self.spec, plan, engine, recorder, checked.requests, self._work(plan, checked))
                 if self._run_stage(stage, recorder, scraper):
-                    self._keep(stage)
+                    self._keep(stage, scraper)
             complete = not engine.stop_reason and self._begin() is not None
             if complete:
                 scraper.mark()
@@ -222,7 +223,7 @@ class Bench:
 
     def _work(self, plan: StagePlan, checked: Checked) -> Work:
         context = Context(
-            seed=self.spec.workload.seed,
+            seed=f"{self.spec.workload.seed}/stage{plan.index}",
             salt=f"{self.spec.salt}/stage{plan.index}",
             fit=checked.fit,
             count_tokens=checked.count_tokens,
@@ -254,13 +255,14 @@ class Bench:
         stage.run(begin_ns, on_tick)
         return True
 
-    def _keep(self, stage: Stage) -> None:
-        """A search goes on from what the stage found."""
+    def _keep(self, stage: Stage, scraper: Scraper) -> None:
+        """A search goes on from what the stage found, and from what the server said of itself meanwhile."""
         client = stage.client(self._calibrations.get(stage.plan.level))
-        self._stages.append((stage, client))
+        self._stages.append((stage.plan, client))
         if self.spec.load.search is not None and client.stop_reason != "run_timeout":
-            rows = read_spool(self.out / "requests.arrow", SCHEMA)
-            self._course.add(summarise_stage(rows, stage.plan, self.spec, client=client))
+            server = ServerSide.so_far(read_spool(self.out / "server.arrow", SERVER_SCHEMA), scraper.marks_ns)
+            rows, plan = SpoolRows(self.out / "requests.arrow"), stage.plan
+            self._course.add(summarise_stage(rows, plan, self.spec, client=client, server_of=server.of_stage))
 
     def _tick(self, stage: Stage, recorder: Recorder, now_ns: int) -> None:
         self._late(now_ns)
@@ -291,7 +293,7 @@ class Bench:
     def _finish(
         self, where: Destination, checked: Checked, recorder: Recorder, sampler: Sampler, scraper: Scraper
     ) -> tuple[Exit, str, str]:
-        rows = read_spool(self.out / "requests.arrow", SCHEMA)
+        rows = SpoolRows(self.out / "requests.arrow")
         samples = read_spool(self.out / "power.arrow", POWER_SCHEMA)
         server = ServerSide(read_spool(self.out / "server.arrow", SERVER_SCHEMA), scraper.describe())
         power = placed(sampler.describe(), self.spec.power, here=self._here, url=where.endpoint.url)
@@ -311,7 +313,7 @@ class Bench:
 
     def _summarise(
         self,
-        rows: pa.Table,
+        rows: Rows,
         samples: pa.Table,
         where: Destination,
         checked: Checked,
@@ -323,13 +325,13 @@ class Bench:
         stages = [
             summarise_stage(
                 rows,
-                stage.plan,
+                plan,
                 self.spec,
                 client=client,
                 server_of=server.of_stage,
                 template_tokens=template_tokens,
             )
-            for stage, client in self._stages
+            for plan, client in self._stages
         ]
         energy = add_energy(stages, rows, samples, power, self.spec)
         engine, version = self._identity
@@ -362,7 +364,7 @@ class Bench:
             server=server.account,
         )
 
-    def _write(self, rows: pa.Table, samples: pa.Table, scraped: pa.Table, summary: dict[str, Any]) -> OSError | None:
+    def _write(self, rows: Rows, samples: pa.Table, scraped: pa.Table, summary: dict[str, Any]) -> OSError | None:
         try:
             write_results(self.out, {"requests": rows, "power": samples, "server": scraped}, summary)
         except OSError as error:

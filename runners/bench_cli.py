@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ import orjson
 
 from runners.bench import Bench, salted
 from runners.bench_options import add_load, add_workload, load_of, numbers, workload_of
-from runners.budget import Budget
 from runners.crew import Crew
 from runners.exits import Exit
 from runners.lifeline import die_with
 from runners.load.report import table
+from runners.money_options import accounted, add_money, terms_of
 from runners.power.options import add_power, power_of
+from runners.powers import Pool
+from runners.prices import guard
+from runners.prices.guard import Asked
 from runners.progress import BarProgress, JsonProgress
 from runners.results import write_failure
 from runners.spec import (
@@ -28,6 +32,7 @@ from runners.spec import (
     Slo,
     SpecError,
     Timeouts,
+    extent,
 )
 from runners.target_options import add_target, add_wire, target_of
 from runners.workload_files import sealed
@@ -70,6 +75,10 @@ def _add_accounts(group: Any) -> None:
         "--gpu-shared", action="store_true", help="others are served on its GPUs too: their part is in the energy"
     )
     group.add_argument(
+        "--pool", type=_pool, action="append", default=[], metavar="NAME=GPU,GPU",
+        help="GPUs of one part of the server, such as prefill=0,1; repeatable. One without GPUs has the rest",
+    )  # fmt: skip
+    group.add_argument(
         "--idle", type=float, default=Power.idle_s, metavar="S",
         help="seconds of idle power read before the load, and after it (default %(default)s)",
     )  # fmt: skip
@@ -83,10 +92,7 @@ def _add_accounts(group: Any) -> None:
         help="wait for that so many seconds at most, then begin all the same (default %(default)s)",
     )  # fmt: skip
     group.add_argument("--usd-per-hour", type=float, help="price of the deployment: gives cost per million tokens")
-    group.add_argument("--max-usd", type=float, help="refuse to start a run that may cost more at an API")
-    group.add_argument(
-        "--usd-per-mtok", type=_price, metavar="IN,OUT", help="what the API charges per million tokens, for --max-usd"
-    )
+    add_money(group)
     group.add_argument("--pue", type=float, help="facility overhead factor: gives energy with overhead")
     group.add_argument(
         "--pue-between", type=_range, default=(None, None), metavar="LOW,HIGH", help="where it is a range"
@@ -109,11 +115,9 @@ def add_timeouts(group: Any) -> None:
         )
 
 
-def _price(text: str) -> tuple[float, float]:
-    prices = numbers(text)
-    if len(prices) != 2 or min(prices) < 0:
-        raise argparse.ArgumentTypeError(f"{text!r}: write the price of input and of output, such as 0.5,2")
-    return prices[0], prices[1]
+def _pool(text: str) -> Pool:
+    name, _, gpus = text.partition("=")
+    return Pool(name.strip(), tuple(gpu for part in gpus.split(",") if (gpu := part.strip())))
 
 
 def _range(text: str) -> tuple[float, float]:
@@ -148,7 +152,7 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
     if not args.url:
         raise SpecError("--url: say which endpoint to measure, such as --url http://localhost:8000")
     given = "given on the command line"
-    return RunSpec(
+    asked = RunSpec(
         target=target_of(args),
         workload=workload_of(args),
         load=load_of(args),
@@ -162,6 +166,7 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
             start_wait_s=args.start_wait,
             server_here=args.server_here,
             shared=args.gpu_shared,
+            pools=tuple(args.pool),
         ),
         account=Account(
             args.usd_per_hour,
@@ -173,8 +178,14 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         ),
         server=ServerMetrics(not args.no_metrics, args.metrics_url),
         shard=Shard(args.processes),
-        budget=Budget(args.max_usd, *(args.usd_per_mtok or (None, None))),
     )
+    return replace(asked, budget=guard.budget(terms_of(args), endpoints(asked), partial(extent, asked)))
+
+
+def endpoints(spec: RunSpec) -> list[Asked]:
+    """Who is asked, and for which models."""
+    models = [share.name for share in spec.workload.models] or [spec.target.model]
+    return [Asked(spec.target.url, tuple(filter(None, models)))]
 
 
 def timeouts_of(args: argparse.Namespace) -> Timeouts:
@@ -207,11 +218,14 @@ def run(args: argparse.Namespace) -> int:
         _refuse_used(args.out)
         args.out.mkdir(parents=True, exist_ok=True)
         enter_files(args)
+        guard.refuse_unguarded(spec.budget, endpoints(spec))
         spec = sealed(salted(spec))
         split = spec.shard.count > 1 and spec.shard.index is None
         bench = Crew(spec, args.out, progress) if split else Bench(spec, args.out, progress)
         (args.out / "spec.json").write_bytes(orjson.dumps(bench.spec.to_json(), option=orjson.OPT_INDENT_2))
-        status = bench.run()
+        with accounted(spec.budget, partial(extent, spec), endpoints(spec)) as account:
+            status = bench.run()
+            account.settle(status, args.out)
     except (SpecError, ValueError) as error:
         progress.end(Exit.USAGE, False, "usage", str(error))
         return Exit.USAGE
@@ -219,6 +233,6 @@ def run(args: argparse.Namespace) -> int:
         progress.end(Exit.INVALID, False, *write_failure(error, args.out))
         return Exit.INVALID
     if bench.summary is not None and args.progress == "bar":
-        print(table(bench.summary, verbose=args.verbose))
+        print(table(bench.summary, verbose=args.verbose) + account.words)
         print(f"\n{'valid' if bench.summary['valid'] else 'NOT VALID'}; files in {args.out}", file=sys.stderr)
     return status

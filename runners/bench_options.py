@@ -135,7 +135,11 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
         help="models or adapters, picked by weight: base=3,lora-a=1",
     )  # fmt: skip
     add("--seed", type=int, default=0, help="of prompts and arrivals")
-    add("--tokenizer", default="", help="tokenizer.json of the model: exact lengths where the server cannot tell them")
+    add(
+        "--tokenizer",
+        default="",
+        help="tokenizer.json or GGUF of the model: exact lengths where the server cannot tell them",
+    )
     add("--let-stop", action="store_true", help="do not ask the server to ignore its end-of-text token")
 
 

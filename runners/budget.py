@@ -8,6 +8,7 @@ clock, and sends no request a second time, so the sum is bounded too.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import StrEnum
 
 #: The check before a run: at most so many requests, of at most so many tokens.
 CHECK_REQUESTS, CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS = 10, 1_000, 16
@@ -15,16 +16,28 @@ INPUT_MARGIN, INPUT_SLACK_TOKENS = Decimal("1.25"), 64
 _MILLION = Decimal(1_000_000)
 
 
+class Billing(StrEnum):
+    """How an endpoint is paid for. ``unsaid``: by what is known of its address and model."""
+
+    UNSAID = "unsaid"
+    MACHINE = "machine"
+    TOKENS = "tokens"
+    FREE = "free"
+
+
 @dataclass(frozen=True)
 class Budget:
     """``max_usd``: what the run may cost at most; None where nothing is charged by the token. Rates are the highest
-    that can hold while it runs.
+    that can hold while it runs. ``month_usd``: what all runs of this account's command line may cost in a calendar
+    month; None where someone else keeps the month's account.
     """
 
     max_usd: float | None = None
     input_usd_per_mtok: float | None = None
     output_usd_per_mtok: float | None = None
     source: str = ""
+    billing: Billing = Billing.UNSAID
+    month_usd: float | None = None
 
 
 def longest_input(tokens: int) -> int:

@@ -11,14 +11,14 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runners.load.energy_use import EnergyOf, add_medians
 from runners.load.levels import by_level
 from runners.load.outcomes import Outcome
-from runners.load.rows import MISSING, StageRows, Window
+from runners.load.rowfiles import Rows, as_rows
+from runners.load.rows import StageRows, Window
 from runners.load.statistics import rate
 from runners.load.summary import served_in
 from runners.metrics import Mark
@@ -36,23 +36,22 @@ Ledger = dict[str, Any]
 
 
 def add_energy(
-    stages: Sequence[dict[str, Any]], rows: pa.Table, samples: pa.Table, power: Power, spec: RunSpec
+    stages: Sequence[dict[str, Any]], rows: Rows | pa.Table, samples: pa.Table, power: Power, spec: RunSpec
 ) -> dict[str, Any]:
     """Gives each stage its ledgers and metrics of energy, in the place of those that it had. Returns what the summary
     says of the run as a whole: ``energy`` and ``attribution``.
     """
     ledger_of = partial(_ledger, samples, power, spec)
     for stage in stages:
-        own = StageRows(rows.filter(pc.equal(rows["stage"], stage["index"])))
-        _add_to_stage(stage, own, ledger_of, power, spec)
+        _add_to_stage(stage, StageRows(rows, stage["index"]), ledger_of, power, spec)
     usable = power["devices"] and not power.get("fault")
     attribution = add_medians(rows, stages, _energies(samples, power), power["idle_w"]) if usable else None
     for stage in stages:
         stage["client_energy"] = _client_energy(stage, samples, power)
-    return {"energy": _of_run(rows, ledger_of), "attribution": attribution}
+    return {"energy": _of_run(as_rows(rows), ledger_of), "attribution": attribution}
 
 
-def with_power(summary: dict[str, Any], rows: pa.Table, samples: pa.Table, power: Power) -> dict[str, Any]:
+def with_power(summary: dict[str, Any], rows: Rows | pa.Table, samples: pa.Table, power: Power) -> dict[str, Any]:
     """The summary of a run as it is with these power samples, whose stamps are on the run's clock."""
     spec = RunSpec.from_json(summary["spec"])
     power = with_idle(samples, as_stated(power, spec.power))
@@ -160,13 +159,15 @@ def _client_energy(stage: dict[str, Any], samples: pa.Table, power: Power) -> di
     return {"energy_j": mean_w * window["seconds"], "power_w": mean_w, "mark": client["mark"], "host": client["host"]}
 
 
-def _of_run(rows: pa.Table, ledger_of: Any) -> dict[str, Any] | None:
+def _of_run(rows: Rows, ledger_of: Any) -> dict[str, Any] | None:
     """From the first send to the last end of all stages, with the pauses between them and every request served."""
-    every = StageRows(rows)
-    sent = every.sent_ns[every.sent_ns != MISSING]
-    if not len(sent):
+    firsts, lasts, served = list[int | None](), list[int | None](), 0
+    for batch in rows.batches(["sent_ns", "end_ns", "outcome"]):
+        firsts.append(pc.min(batch["sent_ns"]).as_py())
+        lasts += [pc.max(batch["sent_ns"]).as_py(), pc.max(batch["end_ns"]).as_py()]
+        served += pc.sum(pc.equal(batch["outcome"], str(Outcome.OK))).as_py() or 0
+    known = [stamp for stamp in firsts if stamp is not None]
+    if not known:
         return None
-    window = Window("whole", int(sent.min()), int(max(every.end_ns.max(), sent.max())))
-    ledger = ledger_of(window)
-    served = float(np.count_nonzero(every.outcome == str(Outcome.OK)))
-    return None if ledger is None else window_energy("run", ledger, served)
+    ledger = ledger_of(Window("whole", min(known), max(stamp for stamp in lasts if stamp is not None)))
+    return None if ledger is None else window_energy("run", ledger, float(served))

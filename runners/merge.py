@@ -1,8 +1,9 @@
 """From what the shards of a run left to one set of results, as if one process had measured all of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from runners.energies import add_energy
 from runners.load.judgement import Client, reason
 from runners.load.plan import fixed_stages
 from runners.load.records import SCHEMA, STAMPS, read_spool
+from runners.load.rowfiles import ParquetRows, Rows, SpoolRows, TableRows
 from runners.load.summary import summarise, summarise_stage
 from runners.power.samples import SCHEMA as POWER_SCHEMA
 from runners.results import write_results
@@ -24,7 +26,7 @@ from runners.server.samples import SCHEMA as SERVER_SCHEMA
 from runners.server.summary import ServerSide
 from runners.spec import RunSpec
 
-_SCHEMAS = {"requests": SCHEMA, "power": POWER_SCHEMA, "server": SERVER_SCHEMA}
+_SCHEMAS = {"power": POWER_SCHEMA, "server": SERVER_SCHEMA}
 
 
 @dataclass(frozen=True)
@@ -62,14 +64,37 @@ class Part:
         except (OSError, pa.ArrowInvalid):
             return read_spool(arrow, _SCHEMAS[name]) if arrow.exists() else _SCHEMAS[name].empty_table()
 
-    def requests(self) -> pa.Table:
-        """Its rows, numbered, on the first shard's clock."""
-        table = self.table("requests")
-        for name in STAMPS:
-            column = table.schema.get_field_index(name)
-            table = table.set_column(column, SCHEMA.field(name), pc.add(table.column(name), self.offset_ns))
-        shard = pa.array(np.full(table.num_rows, self.index, dtype=np.int16))
-        return table.set_column(table.schema.get_field_index("shard"), SCHEMA.field("shard"), shard)
+    def requests(self) -> Rows:
+        """Its rows as it left them."""
+        parquet, arrow = self.folder / "requests.parquet", self.folder / "requests.arrow"
+        try:
+            return ParquetRows(parquet)
+        except (OSError, pa.ArrowInvalid):
+            return SpoolRows(arrow) if arrow.exists() else TableRows(SCHEMA.empty_table())
+
+    def placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of its own, numbered, on the first shard's clock."""
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        columns |= {name: pc.add(columns[name], self.offset_ns) for name in STAMPS if name in columns}
+        if "shard" in columns:
+            columns["shard"] = pa.array(np.full(batch.num_rows, self.index, dtype=np.int16))
+        return pa.RecordBatch.from_pydict(columns, pa.schema([SCHEMA.field(name) for name in columns]))
+
+
+class AllRows(Rows):
+    """The rows of all parts, stage by stage, a few of each part in turn."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = [(part, part.requests()) for part in parts]
+        self.schema, self.num_rows = SCHEMA, sum(rows.num_rows for _, rows in self._parts)
+        found = (batch["stage"].unique().to_pylist() for _, rows in self._parts for batch in rows.batches(["stage"]))
+        self.stages = sorted({stage for stages in found for stage in stages})
+
+    def batches(self, names: Sequence[str] | None = None, stage: int | None = None) -> Iterator[pa.RecordBatch]:
+        for one in self.stages if stage is None else [stage]:
+            own = (map(part.placed, rows.batches(names or SCHEMA.names, one)) for part, rows in self._parts)
+            for together in zip_longest(*own):
+                yield from (batch for batch in together if batch is not None)
 
 
 def merge(spec: RunSpec, parts: Sequence[Part], out: Path) -> dict[str, Any]:
@@ -79,28 +104,29 @@ def merge(spec: RunSpec, parts: Sequence[Part], out: Path) -> dict[str, Any]:
     """
     spec = replace(spec, shard=replace(spec.shard, index=None))
     summaries = {part.index: part.summary() for part in parts}
-    tables = {
-        "requests": pa.concat_tables([part.requests() for part in parts]).sort_by(
-            [("stage", "ascending"), ("index", "ascending")]
-        ),
+    rows = AllRows(parts)
+    tables: dict[str, pa.Table] = {
         "power": parts[0].table("power"),
         "server": parts[0].table("server"),
     }
-    summary = _summary(spec, parts, summaries, tables)
-    write_results(out, tables, summary)
+    summary = _summary(spec, parts, summaries, rows, tables)
+    write_results(out, {"requests": rows, **tables}, summary)
     return summary
 
 
 def _summary(
-    spec: RunSpec, parts: Sequence[Part], summaries: Mapping[int, Mapping[str, Any]], tables: Mapping[str, pa.Table]
+    spec: RunSpec,
+    parts: Sequence[Part],
+    summaries: Mapping[int, Mapping[str, Any]],
+    rows: AllRows,
+    tables: Mapping[str, pa.Table],
 ) -> dict[str, Any]:
-    rows, facts = tables["requests"], _facts(parts, summaries)
+    facts = _facts(parts, summaries)
     power, account = facts["power"], facts["server"]
     server_of = ServerSide(tables["server"], account).of_stage if account else None
     stages = []
-    measured = set(rows["stage"].to_pylist())
     for plan in fixed_stages(spec):
-        if plan.index not in measured:
+        if plan.index not in rows.stages:
             continue
         own = {part.index: _stage_of(summaries[part.index], plan.index) for part in parts}
         stage = summarise_stage(
@@ -171,7 +197,7 @@ def _client(stages: Sequence[Mapping[str, Any] | None]) -> Client | None:
 
 
 def _with_shards(
-    stage: dict[str, Any], parts: Sequence[Part], own: Mapping[int, dict[str, Any] | None], rows: pa.Table
+    stage: dict[str, Any], parts: Sequence[Part], own: Mapping[int, dict[str, Any] | None], rows: Rows
 ) -> dict[str, Any]:
     """The stage with each shard's own verdict; one that was limited limits the whole."""
     names = ("verdict", "reasons", "planned", "ok", "failed", "cancelled", "not_sent", "client")
@@ -198,10 +224,12 @@ def _mean_error_ms(calibration: Mapping[str, Any]) -> float:
     return (calibration["event_error_ms"] or {}).get("mean") or 0.0
 
 
-def _start_spread_ms(rows: pa.Table, stage: int) -> float | None:
+def _start_spread_ms(rows: Rows, stage: int) -> float | None:
     """Between the first send of the first shard and that of the last one."""
-    sent = rows.filter(pc.and_(pc.equal(rows["stage"], stage), pc.is_valid(rows["sent_ns"])))
-    if not sent.num_rows:
-        return None
-    first = sent.group_by("shard").aggregate([("sent_ns", "min")])["sent_ns_min"]
-    return float((pc.max(first).as_py() - pc.min(first).as_py()) / 1e6)
+    firsts: dict[int, int] = {}
+    for batch in rows.batches(["shard", "sent_ns"], stage):
+        sent_ns = pc.min(batch["sent_ns"]).as_py()
+        if sent_ns is not None:
+            shard = batch["shard"][0].as_py()
+            firsts[shard] = min(sent_ns, firsts.get(shard, sent_ns))
+    return (max(firsts.values()) - min(firsts.values())) / 1e6 if firsts else None

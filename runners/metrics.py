@@ -106,6 +106,14 @@ METRICS: tuple[Metric, ...] = (
         "Tokens per second that one user sees while the answer streams: 1 / TPOT, per request.",
     ),
     _distribution(
+        "first_answer_ms",
+        "Time to first answer",
+        "ms",
+        Better.LOWER,
+        "From the first byte of the request handed to the socket to the first event with text of the answer: the time "
+        "that a reader waits while a model reasons. Equal to TTFT where nothing comes before the answer.",
+    ),
+    _distribution(
         "task_ms",
         "Task latency",
         "ms",
@@ -122,6 +130,14 @@ METRICS: tuple[Metric, ...] = (
         Better.NEITHER,
         "Generated tokens per request, reasoning included: the server's usage, else the model's tokenizer over the "
         "whole text, else unknown. Stream events are never called tokens.",
+    ),
+    _distribution(
+        "reasoning_tokens",
+        "Reasoning tokens",
+        "tok",
+        Better.NEITHER,
+        "Tokens of reasoning per request, a part of the output tokens: the server's usage, else its running count when "
+        "the last reasoning came, else unknown.",
     ),
     _distribution(
         "connect_ms",

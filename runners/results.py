@@ -1,16 +1,17 @@
 """What a run and the merging of its shards share: the files that they leave."""
 
 import errno
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
-from runners.load.records import write_parquet
+from runners.load.rowfiles import Rows, write_parquet
 
 
-def write_results(out: Path, tables: dict[str, pa.Table], summary: dict[str, Any]) -> None:
+def write_results(out: Path, tables: Mapping[str, Rows | pa.Table], summary: dict[str, Any]) -> None:
     """Raises OSError."""
     for name, table in tables.items():
         write_parquet(table, out / f"{name}.parquet")

@@ -92,10 +92,11 @@ class ModelShare:
 
 @dataclass(frozen=True)
 class Workload:
-    """Prompts of a stated token length, unique per request and run; ``tokenizer`` is a tokenizer.json, else the
-    endpoint's own tokenizer or its usage counts set the length. ``source`` says what they are made of. ``input_sweep``:
-    prompt lengths that take the place of ``input_tokens`` one after the other, a stage each at one load. ``choices``
-    are answers per request. ``models`` takes the place of the target's model: each request picks one, by weight.
+    """Prompts of a stated token length, unique per request and run; ``tokenizer`` is a tokenizer.json or a GGUF model,
+    else the endpoint's own tokenizer or its usage counts set the length. ``source`` says what they are made of.
+    ``input_sweep``: prompt lengths that take the place of ``input_tokens`` one after the other, a stage each at one
+    load. ``choices`` are answers per request. ``models`` takes the place of the target's model: each request picks one,
+    by weight.
     """
 
     input_tokens: Tokens = 128

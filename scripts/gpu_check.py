@@ -216,7 +216,7 @@ def measured(shop: Shop, words: tuple[str, ...], options: argparse.Namespace) ->
     levels = ",".join(map(str, options.levels))
     more = ["--concurrency", levels, "--duration", f"{options.seconds:g}", "--idle", f"{options.idle:g}"]
     more += ["--observer"] if options.idle >= OBSERVER_S else []
-    limit_s = len(options.levels) * (options.seconds + WARMUP_S + 30) + 3 * options.idle + 60
+    limit_s = len(options.levels) * (options.seconds + WARMUP_S + 30) + 4 * options.idle + 60
     return bench(shop, "run", *words, *more, limit_s=limit_s, look=lambda said: None)
 
 
@@ -296,7 +296,8 @@ def judge_run(summary: dict[str, Any]) -> list[dict[str, Any]]:
         finding("sampler's CPU", share is not None and share <= SAMPLER_CPU_SHARE, f"{share} of one core"),
     ]
     if summary["spec"]["power"]["observer"]:
-        found.append(finding("observer effect", power["observer_w"] is not None, f"{power['observer_w']} W"))
+        words = f"{power['observer_w']} W, between {power['observer_bounds_w']}"
+        found.append(finding("observer effect", power["observer_w"] is not None, words))
     return found + [one for stage in summary["stages"] for one in judge_stage(stage, before_w)]
 
 

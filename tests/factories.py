@@ -8,6 +8,7 @@ What a run is like (levels, lengths, times, failures, energy, price, SLO) is a `
 
 import io
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -250,12 +251,22 @@ def study(ttft_ms: tuple[float, ...] = (80.0, 40.0), repeats: int = 3, **fields:
     return design.create(Study(**values), plans)
 
 
-def trial(of: Study, ttft_ms: tuple[float, ...] = (80.0, 40.0), runs: int | None = None) -> Trial:
-    """A trial whose first ``runs`` turns are over (all: and so is the trial); repeats differ a little."""
+def trial(
+    of: Study,
+    ttft_ms: tuple[float, ...] = (80.0, 40.0),
+    runs: int | None = None,
+    answers: Sequence[list[Answer]] = (),
+) -> Trial:
+    """A trial whose first ``runs`` turns are over (all: and so is the trial); repeats differ a little. ``answers`` of
+    each arm, where the study asks questions.
+    """
     made = trials.create(of, Run.Trigger.PAGE)
-    for slot in list(made.slots.select_related("arm"))[:runs]:
-        plan = Plan(levels=(4,), ttft_ms=ttft_ms[slot.arm.index] * (1 + 0.01 * slot.repeat), requests=20)
-        slot.run = finished_run(slot.arm.benchmark, plan, trigger=Run.Trigger.STUDY)
+    for slot in list(made.slots.select_related("arm__deployment__endpoint"))[:runs]:
+        if slot.kind == Run.Kind.QUALITY:
+            slot.run = quality_result(slot.arm.deployment, answers[slot.arm.index]).job
+        else:
+            plan = Plan(levels=(4,), ttft_ms=ttft_ms[slot.arm.index] * (1 + 0.01 * slot.repeat), requests=20)
+            slot.run = finished_run(slot.arm.benchmark, plan, trigger=Run.Trigger.STUDY)
         slot.save()
     if runs is None:
         trials.advance(made.pk)

@@ -35,6 +35,7 @@ class Plan:
     tpot_ms: float = 9.0
     failures: int = 0
     energy: str = "measured"
+    pools: tuple[str, ...] = ()  # a GPU each
     usd_per_hour: float | None = 2.4
     pue: float | None = None
     slo: Slo = field(default_factory=Slo)
@@ -124,7 +125,7 @@ def _request(
 
 def power_rows(plan: Plan, windows: Sequence[tuple[int, int]]) -> pa.Table:
     """Ten samples a second of one GPU and the CPU package (the CPU alone when modelled)."""
-    watts = {"gpu0": (90.0, 180.0), "cpu-package0": (12.0, 30.0), "cpu": (6.0, 22.0)}
+    watts = {"gpu0": (90.0, 180.0), "gpu1": (60.0, 300.0), "cpu-package0": (12.0, 30.0), "cpu": (6.0, 22.0)}
     generator = np.random.default_rng(plan.seed + 1)
     rows, energy_mj = [], dict.fromkeys(watts, 0.0)
     for t_ns in range(windows[0][0] - 3 * NS, windows[-1][1] + NS, NS // 10):
@@ -134,10 +135,11 @@ def power_rows(plan: Plan, windows: Sequence[tuple[int, int]]) -> pa.Table:
             energy_mj[device.id] += power_mw / 10
             counter = energy_mj[device.id] if device.counter else None
             row = {"t_ns": t_ns, "device": device.id, "layer": device.layer, "energy_mj": counter}
-            instant_mw = power_mw * generator.normal(1, 0.05) if device.id == "gpu0" else None
+            gpu = device.layer is Layer.ACCELERATOR
+            instant_mw = power_mw * generator.normal(1, 0.05) if gpu else None
             row |= {"power_mw": None if device.id == "cpu-package0" else power_mw, "power_instant_mw": instant_mw}
             state = {"temperature_c": 61.0, "clock_mhz": 1830.0, "power_limit_mw": 350_000.0, "throttle_reasons": 0}
-            rows.append(row | (state if device.id == "gpu0" else {}))
+            rows.append(row | (state if gpu else {}))
     return pa.Table.from_pylist(rows, schema=POWER_SCHEMA)
 
 
@@ -147,10 +149,13 @@ def _devices(plan: Plan) -> list[Device]:
         model = {"update_ms": 100.0, "gain_low": 0.5, "gain_high": 1.5, "gain_source": "a model, not a meter"}
         return [Device("cpu", "CPU", Layer.CPU, "estimate", Mark.MODELLED, reading=reading, **model)]  # fmt: skip
     meter = {"update_ms": 100.0, "gain_low": 0.95, "gain_high": 1.05, "gain_source": "data sheet: 5 %"}
-    gpu = Device("gpu0", "NVIDIA H100", Layer.ACCELERATOR, "nvml", Mark.MEASURED, reading="energy counter of NVML",
-                 power_column="power_mw", power_window_ms=25.0, **meter)  # fmt: skip
+    gpus = [
+        Device(f"gpu{number}", "NVIDIA H100", Layer.ACCELERATOR, "nvml", Mark.MEASURED, pool=pool,
+               reading="energy counter of NVML", power_column="power_mw", power_window_ms=25.0, **meter)
+        for number, pool in enumerate(plan.pools or ("",))
+    ]  # fmt: skip
     cpu = Device("cpu-package0", "CPU package 0", Layer.CPU, "rapl", Mark.MEASURED, reading="RAPL package", **meter)
-    return [gpu, cpu] if plan.energy else []
+    return [*gpus, cpu] if plan.energy else []
 
 
 def power_facts(plan: Plan) -> dict[str, Any]:
@@ -166,6 +171,7 @@ def power_facts(plan: Plan) -> dict[str, Any]:
         "idle_mark": plan.energy or None,
         "idle_after_w": {"measured": 104.0, "modelled": 6.0, "": None}[plan.energy],
         "observer_w": 1.5 if plan.energy == "measured" else None,
+        "observer_bounds_w": (0.9, 2.1) if plan.energy == "measured" else None,
         "start_temperature_c": 48.0 if plan.energy == "measured" else None,
         "start_waited_s": 12.0 if plan.energy == "measured" else None,
         "idle_windows_ns": {"before": [MONOTONIC_START_NS - 5 * NS // 2, MONOTONIC_START_NS - NS // 4]},

@@ -1,5 +1,6 @@
 from typing import Annotated, Any
 
+from django.db.models import QuerySet
 from ninja import Field, PatchDict, Query, Router, Schema, Status
 
 from observatory.api.auth import Request, require_staff
@@ -21,11 +22,34 @@ from observatory.api.shapes import (
     Positive,
     page_of,
 )
-from observatory.catalog.models import Deployment
+from observatory.catalog import pools
+from observatory.catalog.models import Deployment, Pool
 
 router = Router(tags=["deployments"])
 
 Short = Annotated[Line, Field(max_length=50)]
+
+
+class PoolIn(Input):
+    """Accelerators that do the same part of the work. The only pool needs no name."""
+
+    name: Annotated[Line, Field(max_length=40, description="Such as prefill or decode")] = ""
+    accelerator_id: Key
+    count: Count = 1
+    gpus: Annotated[
+        Line, Field(max_length=1000, description="Such as 0,1 or GPU-1a2b or gpu-1/*; one pool may leave it empty")
+    ] = ""
+    usd_per_hour: Annotated[
+        NotNegative | None, Field(description="Its part of the price; of all pools or of none; at most 4 decimals")
+    ] = None
+
+
+class PoolOut(Schema):
+    name: str
+    accelerator_id: int
+    count: int
+    gpus: str
+    usd_per_hour: float | None
 
 
 class DeploymentIn(Input):
@@ -37,8 +61,9 @@ class DeploymentIn(Input):
     tensor_parallel: Count = 1
     pipeline_parallel: Count = 1
     replicas: Count = 1
-    accelerator_id: Key | None = None
-    accelerator_count: Count = 1
+    pools: Annotated[
+        list[PoolIn], Field(max_length=16, description="Its accelerators; several where they share the work")
+    ] = []
     runs_on_cpu: bool = False
     accelerator_group: Annotated[Line, Field(max_length=100, description="Runs that share one never overlap")] = ""
     usd_per_hour: Annotated[NotNegative | None, Field(description="Of the whole deployment; at most 4 decimals")] = None
@@ -61,8 +86,7 @@ class DeploymentOut(Schema):
     tensor_parallel: int
     pipeline_parallel: int
     replicas: int
-    accelerator_id: int | None
-    accelerator_count: int
+    pools: list[PoolOut]
     runs_on_cpu: bool
     accelerator_group: str
     hardware: str
@@ -73,22 +97,44 @@ class DeploymentOut(Schema):
     gpu_shared: bool
     queries_per_hour: float | None
 
+    @staticmethod
+    def resolve_pools(found: Deployment) -> list[Pool]:
+        return found.pool_list
+
+
+def _all() -> QuerySet[Deployment]:
+    return Deployment.objects.prefetch_related("pools__accelerator")
+
+
+def _store(item: Deployment, values: dict[str, Any]) -> Deployment:
+    """With its pools; those that are stored stay where none are given."""
+    given = values.pop("pools", None)
+    found = item.pool_list if given is None else [Pool(**exact(one, "usd_per_hour")) for one in given]
+
+    def save(deployment: Deployment) -> None:
+        pools.clean(found)
+        pools.check(deployment, found)
+        pools.save(deployment, found)
+
+    store(item, exact(values, "usd_per_hour"), save)
+    return get(_all(), item.pk)
+
 
 @router.get("", summary="All deployments", response={200: Listed[DeploymentOut], **ERRORS})
 def deployments(request: Request, page: Query[Page]) -> Any:
-    return page_of(Deployment.objects.select_related("accelerator"), page)
+    return page_of(_all(), page)
 
 
 @router.post("", summary="Make a deployment", response={201: DeploymentOut, **ERRORS, **STAFF, **CONFLICT, **BAD_BODY})
 def create_deployment(request: Request, payload: DeploymentIn) -> Any:
     """Staff only."""
     require_staff(request)
-    return Status(201, store(Deployment(), exact(payload.model_dump(), "usd_per_hour")))
+    return Status(201, _store(Deployment(), payload.model_dump()))
 
 
 @router.get("/{key}", summary="One deployment", response={200: DeploymentOut, **ERRORS, **NOT_FOUND})
 def deployment(request: Request, key: PathKey) -> Any:
-    return get(Deployment.objects.select_related("accelerator"), key)
+    return get(_all(), key)
 
 
 @router.patch(
@@ -99,7 +145,7 @@ def deployment(request: Request, key: PathKey) -> Any:
 def change_deployment(request: Request, key: PathKey, payload: PatchDict[DeploymentIn]) -> Any:
     """Staff only. What is left out stays."""
     require_staff(request)
-    return store(get(Deployment.objects.all(), key), exact(payload, "usd_per_hour"))
+    return _store(get(_all(), key), dict(payload))
 
 
 @router.delete(
@@ -108,5 +154,5 @@ def change_deployment(request: Request, key: PathKey, payload: PatchDict[Deploym
 def delete_deployment(request: Request, key: PathKey) -> Any:
     """Staff only."""
     require_staff(request)
-    remove(get(Deployment.objects.all(), key))
+    remove(get(_all(), key))
     return Status(204, None)

@@ -60,8 +60,9 @@ class EndpointIn(Input):
     proxy: Annotated[Line, Field(description="Such as http://proxy:3128; tunnels with CONNECT")] = ""
     metrics_url: Annotated[Line, Field(description="The server's metrics page; empty: /metrics of the address")] = ""
     billing: Annotated[
-        Literal["machine", "tokens", "free"], Field(description="How it is paid: by the hour, by the token, not at all")
-    ] = "machine"
+        Literal["unsaid", "machine", "tokens", "free"],
+        Field(description="How it is paid: by the hour, by the token, not at all; unsaid: by its address and model"),
+    ] = "unsaid"
     price_provider: Annotated[Line, Field(max_length=60, description="In the price list, such as openai")] = ""
     price_model: Annotated[Line, Field(max_length=200, description="In the price list; empty: the model")] = ""
     input_usd_per_mtok: Rate = None

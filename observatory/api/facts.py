@@ -8,8 +8,9 @@ from ninja import Query, Router, Schema
 from observatory.api.auth import Request
 from observatory.api.records import get
 from observatory.api.shapes import ERRORS, NOT_FOUND, Listed, Page, PathKey, page_of
-from observatory.catalog.models import Accelerator, Site, today
+from observatory.catalog.models import Accelerator, EmbodiedFactors, Site, today
 
+embodied_router = Router(tags=["accelerators"])
 accelerators_router = Router(tags=["accelerators"])
 sites_router = Router(tags=["sites"])
 
@@ -42,12 +43,14 @@ class AcceleratorOut(Schema):
     int8_dense_tops: float | None
     fp4_dense_tflops: float | None
     tdp_w: float | None
+    provisioned_kw: float | None
     scaleup_gb_s: float | None
     scaleup_tech: str
     measured_bf16_tflops: float | None
     confidence: str
     note: str
     source: str
+    provisioned_source: str
     prices: list[PriceOut]
 
 
@@ -70,6 +73,26 @@ class SiteOut(Schema):
     effective_from: date | None
     note: str | None
     source: str | None
+
+
+class EmbodiedOut(Schema):
+    """Carbon of making, kg CO2e, from a day on; of one accelerator, or of all that have no row of their own (null)."""
+
+    id: int
+    accelerator_id: int | None
+    effective_from: date
+    accelerator_made_kg: float
+    server_made_kg: float
+    accelerators_per_server: float
+    lifetime_years: float
+    note: str
+    source: str
+
+
+@embodied_router.get("", summary="Carbon of making hardware, by day", response={200: Listed[EmbodiedOut], **ERRORS})
+def embodied(request: Request, page: Query[Page]) -> Any:
+    """Of the rows of an accelerator the latest that has begun holds."""
+    return page_of(EmbodiedFactors.objects.all(), page)
 
 
 @accelerators_router.get("", summary="Accelerators with their prices", response={200: Listed[AcceleratorOut], **ERRORS})

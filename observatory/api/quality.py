@@ -80,6 +80,7 @@ class QualityOut(Schema):
     source: str
     task_set: str
     tasks_sha256: str
+    target: Annotated[Any, Field(description="What was asked otherwise than the endpoint says, by an arm of a study")]
     metric: str
     value: float | None
     low: float | None
@@ -99,7 +100,7 @@ class QualityDetailOut(QualityOut):
     summary: Any
 
 
-class StartedOut(QualityOut):
+class EvaluationOut(QualityOut):
     notice: str = ""
 
 
@@ -124,7 +125,7 @@ def results(request: Request, filters: Query[QualityFilter], page: Query[Page]) 
     return page_of(filters.filter(_stored()), page)
 
 
-@router.post("", summary="Evaluate a deployment", response={201: StartedOut, **ERRORS, **NOT_FOUND, **BAD_BODY})
+@router.post("", summary="Evaluate a deployment", response={201: EvaluationOut, **ERRORS, **NOT_FOUND, **BAD_BODY})
 def evaluate(request: Request, payload: EvaluationIn) -> Any:
     """Queues an evaluation as a run of its own kind; `/runs/{job_id}/cancel` stops it."""
     deployment = get(Deployment.objects.all(), payload.deployment_id)
@@ -148,7 +149,7 @@ def evaluate(request: Request, payload: EvaluationIn) -> Any:
         raise refused([Fault(field=str(error).partition(":")[0], problem=str(error))]) from None
     assert queued.job is not None  # noqa: S101
     woken = dispatch.publish(queued.job)
-    return Status(201, StartedOut.from_orm(queued).model_copy(update={"notice": "" if woken else WAITS}))
+    return Status(201, EvaluationOut.from_orm(queued).model_copy(update={"notice": "" if woken else WAITS}))
 
 
 @router.post(

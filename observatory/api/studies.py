@@ -53,6 +53,7 @@ class StudyIn(Input):
     measures: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=20)]
     smallest_effect_percent: Annotated[float, Field(ge=0, le=1000)] = 5
     prediction: Object = {}
+    quality: Object = {}
     factor: Annotated[Line, Field(max_length=60)] = ""
     repeats: Repeats = 3
     order: Study.Order = Study.Order.ABBA
@@ -66,6 +67,7 @@ class ReadyIn(Input):
     name: Name
     short: bool = False
     repeats: Repeats | None = None
+    quality: Annotated[bool | None, Field(description="Put questions to the arms; null: where it may matter")] = None
 
 
 class ArmOut(Schema):
@@ -86,6 +88,7 @@ class StudyOut(Schema):
     measures: Any
     smallest_effect_percent: float
     prediction: Any
+    quality: Any
     factor: str
     repeats: int
     order: str
@@ -160,7 +163,7 @@ def create_study(request: Request, payload: StudyIn) -> Any:
 
 
 def _deployment(key: int) -> Deployment:
-    found = Deployment.objects.select_related("endpoint", "site", "accelerator").filter(pk=key).first()
+    found = Deployment.objects.select_related("endpoint", "site").filter(pk=key).first()
     if found is None:
         raise refused([Fault(field="arms.deployment_id", problem=f"There is no deployment {key}.")])
     return found
@@ -177,7 +180,8 @@ def create_ready(request: Request, payload: ReadyIn) -> Any:
     found = ready_made.BY_SLUG.get(payload.template)
     if found is None:
         raise refused([Fault(field="template", problem=f"Known are {', '.join(ready_made.BY_SLUG)}.")])
-    chosen = found.shortened() if payload.short else found
+    asking = found.asking(payload.quality)
+    chosen = asking.shortened() if payload.short else asking
     try:
         return Status(201, ready_made.make(chosen, payload.name, request.auth, repeats=payload.repeats))
     except DesignError as error:

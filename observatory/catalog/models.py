@@ -1,100 +1,37 @@
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any
 
 from cryptography.x509 import load_pem_x509_certificates
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator, MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.urls import reverse
 
 from observatory.catalog import recipes, wire
+from observatory.catalog.accelerators import NOT_NEGATIVE, Accelerator, AcceleratorPrice, EmbodiedFactors, today
 from observatory.catalog.fields import EncryptedTextField, EndpointURLField, storable, visible_ascii
 from runners.address import AddressError, parse_endpoint
-from runners.powers import HOST_NAME
+from runners.budget import Billing
+from runners.powers import HOST_NAME, POOL_NAME
 from runners.spec import Dialect, SpecError
 
-NOT_NEGATIVE = (MinValueValidator(0),)
+__all__ = [
+    "DECODE",
+    "FACTORS",
+    "Accelerator",
+    "AcceleratorPrice",
+    "Billing",
+    "Deployment",
+    "EmbodiedFactors",
+    "Endpoint",
+    "Pool",
+    "Site",
+    "SiteFactors",
+    "today",
+]
+
 MAX_PEM = 100_000
-
-
-def today() -> date:
-    return datetime.now(UTC).date()
-
-
-class Accelerator(models.Model):
-    """A kind of GPU or other accelerator, with its data sheet. Peaks are dense, per accelerator."""
-
-    slug = models.SlugField(unique=True)
-    name = models.CharField(max_length=100)
-    vendor = models.CharField(max_length=50)
-    arch = models.CharField(max_length=50, blank=True)
-    form_factor = models.CharField(max_length=50, blank=True)
-    memory_gb = models.FloatField(null=True, blank=True)
-    mem_bandwidth_gb_s = models.FloatField(null=True, blank=True)
-    bf16_dense_tflops = models.FloatField(null=True, blank=True)
-    fp8_dense_tflops = models.FloatField(null=True, blank=True)
-    int8_dense_tops = models.FloatField(null=True, blank=True)
-    fp4_dense_tflops = models.FloatField(null=True, blank=True)
-    tdp_w = models.FloatField(null=True, blank=True)
-    scaleup_gb_s = models.FloatField(null=True, blank=True, help_text="Link to the other accelerators, both directions")
-    scaleup_tech = models.CharField(max_length=50, blank=True)
-    measured_bf16_tflops = models.FloatField(null=True, blank=True, help_text="Highest that a benchmark has reached")
-    confidence = models.CharField(max_length=20, blank=True)
-    note = models.TextField(blank=True)
-    source = models.TextField(blank=True)
-    seeded = models.CharField(max_length=64, blank=True, editable=False)
-
-    class Meta:
-        ordering = ("vendor", "name")
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class PriceQuerySet(models.QuerySet["AcceleratorPrice"]):
-    def on(self, day: date) -> "PriceQuerySet":
-        """Of each provider and kind the price that holds on that day."""
-        same = {name: models.OuterRef(name) for name in ("accelerator", "provider", "kind")}
-        latest = AcceleratorPrice.objects.filter(effective_from__lte=day, **same).order_by("-effective_from")
-        return self.filter(pk=models.Subquery(latest.values("pk")[:1]))
-
-
-class AcceleratorPrice(models.Model):
-    """What one accelerator costs somewhere from a day on: for an hour, or to buy. A new price is a new row."""
-
-    accelerator = models.ForeignKey(Accelerator, on_delete=models.CASCADE, related_name="prices")
-    provider = models.CharField(max_length=100)
-    kind = models.CharField(max_length=50, help_text="Such as on-demand, 3-year rental, purchase")
-    effective_from = models.DateField()
-    usd_per_hour = models.DecimalField(
-        max_digits=12, decimal_places=4, null=True, blank=True, validators=NOT_NEGATIVE, help_text="Rent of one"
-    )
-    purchase_usd = models.DecimalField(
-        max_digits=12, decimal_places=2, null=True, blank=True, validators=NOT_NEGATIVE, help_text="Of one"
-    )
-    note = models.TextField(blank=True)
-    source = models.TextField(blank=True)
-    seeded = models.CharField(max_length=64, blank=True, editable=False)
-
-    objects = PriceQuerySet.as_manager()
-
-    class Meta:
-        ordering = ("accelerator", "usd_per_hour", "provider", "-effective_from")
-        constraints = (
-            models.UniqueConstraint(
-                fields=("accelerator", "provider", "kind", "effective_from"), name="one_price_a_day"
-            ),
-            models.CheckConstraint(
-                condition=models.Q(usd_per_hour__isnull=True) ^ models.Q(purchase_usd__isnull=True),
-                name="rent_or_purchase",
-                violation_error_message="Give either the price of an hour or the price of purchase.",
-            ),
-        )
-
-    def __str__(self) -> str:
-        price = f"{self.purchase_usd} $" if self.usd_per_hour is None else f"{self.usd_per_hour} $/h"
-        return f"{self.accelerator} at {self.provider} ({self.kind}): {price} from {self.effective_from}"
 
 
 #: What a site's factors are; each may be unknown.
@@ -183,12 +120,13 @@ class SiteFactors(models.Model):
             raise ValidationError({"pue_low": "Give both ends of the range, with the PUE between them, or neither."})
 
 
-class Billing(models.TextChoices):
-    """How an endpoint is paid for."""
-
-    MACHINE = "machine", "by the hour of its machines"
-    TOKENS = "tokens", "by the token"
-    FREE = "free", "not at all"
+#: How an endpoint is paid for, in words.
+BILLING = {
+    Billing.UNSAID: "not said: by what is known of its address and model",
+    Billing.MACHINE: "by the hour of its machines",
+    Billing.TOKENS: "by the token",
+    Billing.FREE: "not at all",
+}
 
 
 class Endpoint(models.Model):
@@ -224,7 +162,9 @@ class Endpoint(models.Model):
     metrics_url = models.CharField(
         max_length=500, blank=True, help_text="The server's metrics page; empty: /metrics of this address"
     )
-    billing = models.CharField(max_length=20, choices=Billing, default=Billing.MACHINE)
+    billing = models.CharField(
+        max_length=20, choices=[(way.value, words) for way, words in BILLING.items()], default=Billing.UNSAID.value
+    )
     price_provider = models.CharField(
         max_length=60, blank=True, help_text="For the list price, such as openai; empty: found by the address"
     )
@@ -333,8 +273,6 @@ class Deployment(models.Model):
     tensor_parallel = models.PositiveIntegerField(default=1)
     pipeline_parallel = models.PositiveIntegerField(default=1)
     replicas = models.PositiveIntegerField(default=1)
-    accelerator = models.ForeignKey(Accelerator, null=True, blank=True, on_delete=models.PROTECT)
-    accelerator_count = models.PositiveIntegerField(default=1)
     runs_on_cpu = models.BooleanField(
         default=False, verbose_name="Runs on the CPU", help_text="No accelerator stands behind it"
     )
@@ -388,12 +326,66 @@ class Deployment(models.Model):
         return list(dict.fromkeys(filter(None, (name.strip() for name in self.power_hosts.split(",")))))
 
     @property
+    def pool_list(self) -> "list[Pool]":
+        """What was said of its accelerators; none for a deployment that is not stored yet."""
+        return [] if self._state.adding else list(self.pools.all())
+
+    @property
+    def serving_pool(self) -> "Pool | None":
+        """The accelerators that make the tokens: the pool named decode, else the first."""
+        pools = self.pool_list
+        return next((pool for pool in pools if pool.name == DECODE), pools[0] if pools else None)
+
+    @property
     def hardware(self) -> str:
         """Such as "2x H100 SXM", or "CPU" where someone said so; what nobody stated is not guessed."""
-        if self.accelerator:
-            return f"{self.accelerator_count}x {self.accelerator.name}"
+        pools = self.pool_list
+        if pools:
+            return " + ".join(pool.hardware if len(pools) == 1 else f"{pool.name} {pool.hardware}" for pool in pools)
         return "CPU" if self.runs_on_cpu else "hardware not stated"
 
-    def clean(self) -> None:
-        if self.accelerator_id is not None and self.runs_on_cpu:
-            raise ValidationError({"runs_on_cpu": "Choose an accelerator or the CPU, not both."})
+
+#: The name of the pool that makes the output tokens, where pools share the work.
+DECODE = "decode"
+
+
+class Pool(models.Model):
+    """Accelerators of a deployment that do the same part of the work. A plain deployment has one, without a name."""
+
+    deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="pools")
+    name = models.CharField(
+        max_length=40,
+        blank=True,
+        validators=(RegexValidator(POOL_NAME, "Letters and digits, such as prefill or decode."),),
+        help_text="Such as prefill or decode; empty for the only one",
+    )
+    accelerator = models.ForeignKey(Accelerator, on_delete=models.PROTECT)
+    count = models.PositiveIntegerField(default=1, validators=(MinValueValidator(1),))
+    gpus = models.CharField(
+        max_length=1000,
+        blank=True,
+        verbose_name="GPUs",
+        help_text="Which of the machine: 0,1 or GPU-1a2b or gpu-1/*. One pool may leave it empty: it has the rest.",
+    )
+    usd_per_hour = models.DecimalField(
+        max_digits=12,
+        decimal_places=4,
+        null=True,
+        blank=True,
+        validators=NOT_NEGATIVE,
+        verbose_name="Part of the price, $ per hour",
+    )
+
+    class Meta:
+        ordering = ("deployment", "id")
+
+    def __str__(self) -> str:
+        return f"{self.name or 'accelerators'} of {self.deployment}"
+
+    @property
+    def hardware(self) -> str:
+        return f"{self.count}x {self.accelerator.name}"
+
+    @property
+    def gpu_names(self) -> tuple[str, ...]:
+        return tuple(name for part in self.gpus.split(",") if (name := part.strip()))

@@ -18,7 +18,7 @@ from typing import Any
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.db import models, transaction
 
-from observatory.catalog.models import Accelerator, AcceleratorPrice, Site, SiteFactors
+from observatory.catalog.models import Accelerator, AcceleratorPrice, EmbodiedFactors, Site, SiteFactors
 
 DATA = Path(__file__).resolve().parent / "data"
 
@@ -43,6 +43,7 @@ class Table:
 TABLES = (
     Table("accelerators.csv", Accelerator, ("slug",)),
     Table("prices.csv", AcceleratorPrice, ("accelerator", "provider", "kind", "effective_from")),
+    Table("embodied_factors.csv", EmbodiedFactors, ("accelerator", "effective_from")),
     Table("sites.csv", Site, ("slug",)),
     Table("site_factors.csv", SiteFactors, ("site", "effective_from")),
 )
@@ -71,10 +72,10 @@ def _seed_table(table: Table, data: Path) -> Counter[str]:
 
 def _value(model: type[models.Model], name: str, text: str) -> Any:
     field = model._meta.get_field(name)
-    if isinstance(field, models.ForeignKey):
-        return field.related_model._default_manager.get(slug=text)
     if text == "" and isinstance(field, models.Field) and field.null:
         return None
+    if isinstance(field, models.ForeignKey):
+        return field.related_model._default_manager.get(slug=text)
     kinds: dict[type[Any], Callable[[str], Any]] = {
         models.FloatField: float,
         models.DecimalField: Decimal,

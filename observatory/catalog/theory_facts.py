@@ -17,6 +17,7 @@ bandwidth_gb_s      memory bandwidth of one, GB/s
 peak_tflops         dense peak of one at the precision of the weights
 link_gb_s           bandwidth of its link to the others, one direction, GB/s
 tdp_w               its power limit, W
+kw_per_accelerator  power provisioned for one, all-in, kW
 usd_per_hour        price of the deployment, $/h
 pue, wue_l_per_kwh, electricity_usd_per_kwh, grid_g_per_kwh: of the site
 ==================  ================================================
@@ -74,7 +75,7 @@ _OF_MODEL = {
     "experts",
     "experts_active",
 }
-_OF_ACCELERATOR = {"memory_gb", "bandwidth_gb_s", "peak_tflops", "link_gb_s", "tdp_w"}
+_OF_ACCELERATOR = {"memory_gb", "bandwidth_gb_s", "peak_tflops", "link_gb_s", "tdp_w", "kw_per_accelerator"}
 _OF_SITE = {"pue", "wue_l_per_kwh", "electricity_usd_per_kwh", "grid_g_per_kwh"}
 _OF_DEPLOYMENT = _OF_MODEL | _OF_ACCELERATOR | _OF_SITE | {"accelerators", "weight_bits", "usd_per_hour"}
 
@@ -94,16 +95,22 @@ def _facts(sources: Mapping[str, str]) -> Facts:
 def _deployment(text: str) -> Deployment | None:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         return None
-    return Deployment.objects.select_related("accelerator", "site", "endpoint").filter(pk=int(text)).first()
+    return (
+        Deployment.objects.select_related("site", "endpoint")
+        .prefetch_related("pools__accelerator")
+        .filter(pk=int(text))
+        .first()
+    )
 
 
 def of_deployment(deployment: Deployment) -> Facts:
     """What is known of a deployment: its accelerators, site and price, and its model where the shape is known."""
+    pool = deployment.serving_pool
     facts = of_serving(
         deployment.endpoint.model,
         deployment.precision,
-        deployment.accelerator,
-        deployment.accelerator_count,
+        pool.accelerator if pool else None,
+        pool.count if pool else 1,
         deployment.replicas,
     )
     facts |= _of_site(deployment.site) if deployment.site else {}
@@ -132,6 +139,7 @@ def _of_accelerator(accelerator: Accelerator, bits: float | None) -> Facts:
         "peak_tflops": peak,
         "link_gb_s": None if link is None else link / 2,
         "tdp_w": accelerator.tdp_w,
+        "kw_per_accelerator": accelerator.provisioned_kw,
     }
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from observatory.compare.stages import FloatArray, Number
-from runners.load.rows import Ints, StageRows
+from runners.load.rows import StageRows
+from runners.load.statistics import Ints
 from runners.load.summary import meets_slo
 from runners.quality.statistics import wilson
 

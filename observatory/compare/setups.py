@@ -27,6 +27,8 @@ def _flatten(setup: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]
         path = f"{prefix}{name}"
         if isinstance(value, Mapping):
             fields += _flatten(value, f"{path}.")
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+            fields += _flatten({str(number): item for number, item in enumerate(value, 1)}, f"{path}.")
         elif isinstance(value, list | tuple):
             fields.append((path, ", ".join(_text(item) for item in value) or None))
         else:

@@ -20,6 +20,8 @@ _LAYER_COLOURS = {
     "overhead": COLOURS[3],
     "idle": GREY,
 }
+#: Of pools of accelerators, in their order.
+_POOL_COLOURS = (COLOURS[0], *COLOURS[5:])
 _PATTERNS = {"modelled": "/", "assumed": "."}
 _LABEL_WIDTH = 24
 _UTILISATIONS = tuple(step / 20 for step in range(1, 21))
@@ -29,9 +31,10 @@ def ledger_bars(ledger: Mapping[str, Any]) -> Chart:
     """Stacked bars: the layers of the narrow, the IT and the full boundary one under the other, idle inside them."""
     layers = [layer for layer in ledger["layers"] if layer.get("energy_j") is not None]
     stacks = _stacks(ledger)
-    traces = [_layer_trace(layer, index, stacks) for index, layer in enumerate(layers)]
+    pools = list(dict.fromkeys(layer["pool"] for layer in layers if layer.get("pool")))
+    traces = [_layer_trace(layer, _colour(layer, pools), stacks) for layer in layers]
     rows = [
-        [layer["label"], layer["layer"], shown(layer["energy_j"], "J"), _bounds(layer), layer["mark"], layer["source"]]
+        [_name(layer), layer["layer"], shown(layer["energy_j"], "J"), _bounds(layer), layer["mark"], layer["source"]]
         for layer in layers
     ]
     y = axis("", autorange="reversed")
@@ -62,22 +65,33 @@ def _stacks(ledger: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return stacks | ({"idle, within": ("idle",)} if "idle" in known else {})
 
 
-def _layer_trace(layer: Mapping[str, Any], index: int, stacks: Mapping[str, tuple[str, ...]]) -> Trace:
+def _colour(layer: Mapping[str, Any], pools: Sequence[str]) -> str:
+    if layer.get("pool"):
+        return _POOL_COLOURS[pools.index(layer["pool"]) % len(_POOL_COLOURS)]
+    return _LAYER_COLOURS[layer["layer"]]
+
+
+def _name(layer: Mapping[str, Any]) -> str:
+    """With its pool, where accelerators share the work."""
+    return f"{layer['pool']}: {layer['label']}" if layer.get("pool") else str(layer["label"])
+
+
+def _layer_trace(layer: Mapping[str, Any], colour: str, stacks: Mapping[str, tuple[str, ...]]) -> Trace:
     part = bool(layer.get("within"))  # of another layer: only its own boundary shows it
     within = [name for name, held in stacks.items() if layer["layer"] in held and (name == "narrow" or not part)]
     hover = (
-        f"{plain(layer['label'])}<br>{shown(layer['energy_j'], 'J')}{_between(layer)}"
+        f"{plain(_name(layer))}<br>{shown(layer['energy_j'], 'J')}{_between(layer)}"
         f"<br>{plain(layer['mark'])}, {plain(layer['source'])}"
     )
     return {
         "type": "bar",
         "orientation": "h",
-        "name": plain(layer["label"]),
+        "name": plain(_name(layer)),
         "x": [layer["energy_j"]] * len(within),
         "y": within,
         "width": 0.6,
         "marker": {
-            "color": _LAYER_COLOURS.get(layer["layer"], COLOURS[index % len(COLOURS)]),
+            "color": colour,
             "pattern": {"shape": _PATTERNS.get(layer["mark"], ""), "solidity": 0.4},
         },
         "error_x": _band(layer, len(within)),
@@ -138,9 +152,10 @@ def cost_lines(cost: RunCost, stage: StageResults) -> Chart | None:
 
 def _break_even(cost: RunCost, stage: StageResults) -> Trace | None:
     """Where rent costs what the API charges; None where that is unknown or never."""
-    share, _ = cost.break_even(stage)
-    if share is None or not 0 < share <= 1:
+    even, _ = cost.break_even(stage)
+    if even is None or not 0 < even <= 1:
         return None
+    share = float(even)
     usd = cost.row(stage, Basis.RENT, share).usd_per_mtok_output
     return {
         "type": "scatter",

@@ -1,11 +1,19 @@
 """Forms of the catalog. Words and limits of the fields come from the models."""
 
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
 
-from observatory.catalog.models import FACTORS, AcceleratorPrice, Deployment, Endpoint, SiteFactors
+from observatory.catalog.models import (
+    FACTORS,
+    AcceleratorPrice,
+    Deployment,
+    EmbodiedFactors,
+    Endpoint,
+    Pool,
+    SiteFactors,
+)
 
 
 class HeadersField(forms.CharField):
@@ -119,7 +127,8 @@ class EndpointForm(forms.ModelForm):  # type: ignore[type-arg]
             "ca_pem": "PEM; trusted instead of the system's. Empty: the system's.",
             "client_pem": "For servers that ask for one: PEM, the key behind the certificate, no password. It is "
             "stored encrypted and not shown again.",
-            "billing": "By the token: a run sets its worst case aside; none starts while the price is unknown.",
+            "billing": "By the token: a run sets its worst case aside; none starts while the price is unknown. "
+            "Not said: none starts where address or model are known to be paid by the token.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -171,8 +180,6 @@ class DeploymentForm(forms.ModelForm):  # type: ignore[type-arg]
             "engine",
             "engine_version",
             "precision",
-            "accelerator",
-            "accelerator_count",
             "runs_on_cpu",
             "accelerator_group",
             "tensor_parallel",
@@ -192,12 +199,80 @@ class DeploymentForm(forms.ModelForm):  # type: ignore[type-arg]
         }
         widgets = {"power_hosts": forms.TextInput(attrs={"placeholder": "gpu-1"})}
         help_texts = {
-            "accelerator": "Leave empty when unknown, or when it runs on the CPU.",
             "runs_on_cpu": "Tick it where no accelerator does the work; with neither, the hardware is not stated.",
-            "usd_per_hour": "Of the whole deployment: all accelerators together. Leave empty when unknown.",
+            "usd_per_hour": "Of the whole deployment: all accelerators together. Leave empty when unknown, or when the "
+            "pools below have their parts.",
             "price_source": "Where the price comes from, such as an offer or an invoice.",
             "site": "For PUE and the electricity price. Leave empty when unknown.",
         }
+
+
+class PoolForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = Pool
+        fields = ("name", "accelerator", "count", "gpus", "usd_per_hour")
+        widgets = {
+            "name": forms.TextInput(attrs={"placeholder": "the only pool", "list": "pool-names"}),
+            "gpus": forms.TextInput(attrs={"placeholder": "all"}),
+        }
+
+
+class PoolFormSet(forms.BaseModelFormSet):  # type: ignore[type-arg]
+    """The accelerators of a deployment, a row a pool; an empty row is none."""
+
+    @property
+    def pools(self) -> list[Pool]:
+        """As they were filled in, once valid."""
+        return [
+            form.instance
+            for form in self.forms
+            if form.cleaned_data.get("accelerator") and not form.cleaned_data.get("DELETE")
+        ]
+
+
+def pool_forms(deployment: Deployment, data: Any = None) -> PoolFormSet:
+    """With the pools that are stored and one empty row; one more appears with each saving."""
+    made = forms.modelformset_factory(
+        Pool, form=PoolForm, formset=PoolFormSet, extra=1 if deployment.pool_list else 2, can_delete=True, max_num=16
+    )
+    pks = [pool.pk for pool in deployment.pool_list]
+    return cast(PoolFormSet, made(data, queryset=Pool.objects.filter(pk__in=pks), prefix="pools"))
+
+
+class EmbodiedForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = EmbodiedFactors
+        fields = (
+            "accelerator",
+            "effective_from",
+            "accelerator_made_kg",
+            "server_made_kg",
+            "accelerators_per_server",
+            "lifetime_years",
+            "source",
+            "note",
+        )
+        labels = {
+            "effective_from": "From",
+            "accelerator_made_kg": "Making an accelerator, kg CO₂e",
+            "server_made_kg": "Making a server, kg CO₂e",
+            "lifetime_years": "Lifetime, years",
+        }
+        help_texts = {
+            "effective_from": "The day from which these numbers hold.",
+            "source": "Where these numbers come from.",
+        }
+        widgets = {
+            "effective_from": forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}),
+            "source": forms.TextInput(),
+            "note": forms.TextInput(),
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["accelerator"]
+        assert isinstance(field, forms.ModelChoiceField)  # noqa: S101
+        field.empty_label = "all without a row of their own"
 
 
 class SiteFactorsForm(forms.ModelForm):  # type: ignore[type-arg]

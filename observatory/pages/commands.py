@@ -165,6 +165,7 @@ def _accounts(power: Power, account: Account, timeouts: Timeouts) -> Options:
         ("--start-wait", None if power.start_wait_s == Power().start_wait_s else power.start_wait_s),
         ("--server-here", "" if power.server_here else None),
         ("--gpu-shared", "" if power.shared else None),
+        *(("--pool", f"{pool.name}={','.join(pool.gpus)}" if pool.gpus else pool.name) for pool in power.pools),
         ("--usd-per-hour", account.usd_per_hour),
         ("--pue", account.pue),
         ("--pue-between", account.pue_bounds and ",".join(map(str, account.pue_bounds))),

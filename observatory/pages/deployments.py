@@ -2,16 +2,18 @@
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db.models import QuerySet
+from django.core.exceptions import ValidationError
+from django.db.models import Min, QuerySet
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
+from observatory.catalog import pools
 from observatory.catalog.models import Deployment, Endpoint
 from observatory.pages import quality_lists
 from observatory.pages.access import Request, staff_required
 from observatory.pages.benchmark_lists import all_benchmarks
-from observatory.pages.catalog_forms import DeploymentForm
+from observatory.pages.catalog_forms import DeploymentForm, PoolFormSet, pool_forms
 from observatory.pages.listing import arrange
 from observatory.pages.run_lists import latest
 from observatory.pages.tables import BenchmarkTable, DeploymentTable
@@ -42,7 +44,9 @@ COLUMNS = {
 
 
 def all_deployments() -> QuerySet[Deployment]:
-    return Deployment.objects.select_related("endpoint", "accelerator", "site")
+    """The first accelerator's name is what they are sorted by."""
+    found = Deployment.objects.select_related("endpoint", "site").prefetch_related("pools__accelerator")
+    return found.annotate(first_accelerator=Min("pools__accelerator__name"))
 
 
 @login_required
@@ -85,19 +89,34 @@ def edit(request: Request, pk: int | None = None) -> HttpResponse:
     """The form of a new or known deployment; ``?endpoint=`` fills in what its probe has found out."""
     found = get_object_or_404(Deployment, pk=pk) if pk else None
     form = DeploymentForm(request.POST or None, instance=found, initial={} if found else _known(request))
-    if request.method == "POST" and form.is_valid():
-        saved = form.save()
+    rows = pool_forms(found or Deployment(), request.POST or None)
+    if request.method == "POST" and _saved(form, rows):
         messages.success(
             request, "Saved. Later runs take these facts; earlier runs keep those that they were made with."
         )
-        return redirect(saved)
+        return redirect(form.instance)
     context = {
         "form": form,
+        "rows": rows,
         "heading": f"Edit {found.name}" if found else "Add a deployment",
         "back": found.get_absolute_url() if found else reverse("deployments"),
         "subnav": "catalog/subnav.html",
     }
-    return render(request, "form.html", context)
+    return render(request, "catalog/deployment_form.html", context)
+
+
+def _saved(form: DeploymentForm, rows: PoolFormSet) -> bool:
+    """The deployment and its pools, both or neither; what is wrong is said at its field."""
+    if not all((form.is_valid(), rows.is_valid())):
+        return False
+    try:
+        pools.check(form.instance, rows.pools)
+    except ValidationError as error:
+        for name, messages_ in error.message_dict.items():
+            form.add_error(name if name in form.fields else None, messages_)
+        return False
+    pools.save(form.instance, rows.pools)
+    return True
 
 
 def _known(request: Request) -> dict[str, object]:

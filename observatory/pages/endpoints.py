@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from observatory.catalog.models import Billing, Endpoint
+from observatory.catalog.models import Endpoint
 from observatory.pages import probes
 from observatory.pages.access import Request, staff_required
 from observatory.pages.catalog_forms import EndpointForm
@@ -24,9 +24,11 @@ from observatory.pages.tables import DeploymentTable, EndpointTable
 from observatory.pages.twins import answer, facts
 from observatory.runs import money
 from observatory.runs.models import Run
+from runners.budget import Billing
 from runners.engines.cli import arguments
 from runners.engines.options import typed
 from runners.engines.recipe import OPTIONS, Recipe
+from runners.prices.guard import Asked
 
 #: For programs. The key is not in it.
 COLUMNS = {
@@ -73,6 +75,7 @@ def endpoint(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
         "options": [(name, typed(value)) for name, value in found.recipe.get("options", {}).items()],
         "measured": _measured(found),
         "price": money.rates(found) if found.billing == Billing.TOKENS else None,
+        "charging": Asked(found.url, (found.model,)).charging if found.billing == Billing.UNSAID else "",
         "deployments": DeploymentTable(all_deployments().filter(endpoint=found), exclude=("endpoint", "model")),
         "runs": latest(Run.objects.filter(endpoint=found)),
     }

@@ -19,6 +19,7 @@ class EngineForm(forms.ModelForm):  # type: ignore[type-arg]
             (Engine.LLAMA_CPP.value, "llama.cpp"),
             (Engine.VLLM.value, "vLLM"),
             (Engine.COMMAND.value, "a command"),
+            (Engine.ROUTER.value, "a router with engines behind it"),
         ]
     )
     recipe_model = forms.CharField(

@@ -11,9 +11,17 @@ from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
-from observatory.catalog.models import FACTORS, Accelerator, AcceleratorPrice, Site, SiteFactors, today
+from observatory.catalog.models import (
+    FACTORS,
+    Accelerator,
+    AcceleratorPrice,
+    EmbodiedFactors,
+    Site,
+    SiteFactors,
+    today,
+)
 from observatory.pages.access import Request, staff_required
-from observatory.pages.catalog_forms import PriceForm, SiteFactorsForm
+from observatory.pages.catalog_forms import EmbodiedForm, PriceForm, SiteFactorsForm
 from observatory.pages.listing import arrange
 from observatory.pages.tables import EditableSiteTable, HardwareTable, SiteTable
 from observatory.pages.twins import answer, facts
@@ -30,6 +38,9 @@ SITE = {**_own(Site), **{name: name for name in (*FACTORS, "pue_low", "pue_high"
 PRICE = {
     name: name for name in ("provider", "kind", "effective_from", "usd_per_hour", "purchase_usd", "note", "source")
 }
+
+
+EMBODIED = {**_own(EmbodiedFactors), "accelerator": "accelerator.slug"}
 
 
 class Search(django_filters.FilterSet):  # type: ignore[misc]
@@ -172,6 +183,58 @@ def add_price(request: Request, slug: str) -> HttpResponse:
         "subnav": "catalog/subnav.html",
     }
     return render(request, "form.html", context)
+
+
+@login_required
+def embodied(request: Request, form: str = "html") -> HttpResponseBase:
+    """Carbon of making accelerators and servers, by day."""
+    found = list(EmbodiedFactors.objects.select_related("accelerator"))
+    held = set(EmbodiedFactors.objects.on(today()).values_list("pk", flat=True))
+    return answer(
+        request,
+        form,
+        "catalog/embodied.html",
+        {"rows": found, "held": held},
+        rows=lambda: (facts(row, EMBODIED) for row in found),
+        columns=EMBODIED,
+    )
+
+
+@staff_required
+def add_embodied(request: Request) -> HttpResponse:
+    """What making hardware emitted, as known from a day on. The same day again corrects its row."""
+    row = _embodied_row(request.POST.get("accelerator", ""), request.POST.get("effective_from", ""))
+    form = EmbodiedForm(request.POST or None, instance=row, initial=_embodied_initial(request))
+    if request.method == "POST" and form.is_valid():
+        form.save()
+        messages.success(request, "Saved. Runs queued from that day on take these numbers; earlier runs keep theirs.")
+        return redirect("embodied")
+    context = {
+        "form": form,
+        "heading": "Carbon of making hardware",
+        "back": reverse("embodied"),
+        "subnav": "catalog/subnav.html",
+    }
+    return render(request, "form.html", context)
+
+
+def _embodied_row(accelerator: str, day: str) -> EmbodiedFactors | None:
+    """The row of that day, if there is one."""
+    try:
+        since, pk = date.fromisoformat(day), int(accelerator) if accelerator else None
+    except ValueError:
+        return None
+    same = EmbodiedFactors.objects.filter(effective_from=since)
+    return (same.filter(accelerator=None) if pk is None else same.filter(accelerator=pk)).first()
+
+
+def _embodied_initial(request: Request) -> dict[str, Any]:
+    """The numbers that hold for the accelerator of ``?accelerator=SLUG``, as a start for those of today."""
+    slug = request.GET.get("accelerator", "")
+    known = EmbodiedFactors.objects.of(slug, today())
+    names = ("accelerator_made_kg", "server_made_kg", "accelerators_per_server", "lifetime_years", "source", "note")
+    numbers = {name: getattr(known, name) for name in names} if known else {}
+    return {**numbers, "effective_from": today(), "accelerator": Accelerator.objects.filter(slug=slug).first()}
 
 
 def _price_initial(request: Request) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from observatory.quality import evaluations, imports, sets
 from observatory.quality.models import QualityResult, TaskSet
 from observatory.runs import dispatch
 from observatory.runs.models import Run
+from runners.quality import tasks
 from runners.strict_json import SpecError
 
 DRAWN = 30
@@ -248,13 +249,14 @@ def again(request: Request, pk: int) -> HttpResponseRedirect:
     try:
         queued = evaluations.queue(
             found.deployment,
-            found.task_set,
+            tasks.TaskSet(spec["tasks"]["name"], tuple(spec["tasks"]["items"])),
             Run.Trigger.PAGE,
             request.user,
             concurrency=spec["concurrency"],
             output_tokens=spec["output_tokens"],
             reference=found.reference_deployment if found.reference_deployment_id != found.deployment_id else None,
             beside=found.beside,
+            target=found.target,
         )
     except SpecError as error:
         messages.error(request, f"Not started. {error}")

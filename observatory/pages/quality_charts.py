@@ -23,8 +23,8 @@ class Point:
     href: str = ""
 
 
-def quality_against(points: Sequence[Point], metric: str, task_set: str) -> Chart:
-    """Up and to the left is better; who lacks one of the two is named below."""
+def quality_against(points: Sequence[Point], metric: str, task_set: str, who: str = "Deployment") -> Chart:
+    """Up and to the left is better; who lacks one of the two is named below. ``who``: what a point is."""
     drawn = [(point, point.price) for point in points if point.price is not None]
     absent = [point.name for point in points if point.price is None]
     missing = (
@@ -36,11 +36,11 @@ def quality_against(points: Sequence[Point], metric: str, task_set: str) -> Char
     x = axis(axis_title(metric), of=[price.value for _, price in drawn])
     y = axis(f"Accuracy on {plain(task_set)}, %,<br>higher is better", rangemode="normal")
     rows = [
-        [point.name, _stated(point.accuracy, "%"), _stated(price, BY_KEY[metric].unit), point.run]
+        [point.name, _stated(point.accuracy, "%"), _stated(price, BY_KEY[metric].unit), *filter(None, [point.run])]
         for point, price in drawn
     ]
     traces = [_dot(point, price, metric, index) for index, (point, price) in enumerate(drawn)]
-    columns = ("Deployment", "Accuracy", BY_KEY[metric].label, "Load run")
+    columns = (who, "Accuracy", BY_KEY[metric].label, *(["Load run"] if any(point.run for point in points) else []))
     return Chart({"data": traces, "layout": layout(x, y, showlegend=True)}, columns, rows, note)
 
 

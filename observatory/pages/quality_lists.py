@@ -2,7 +2,6 @@
 
 import django_tables2 as tables
 from django.db.models import QuerySet
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from observatory.pages.listing import Listing, Moment
@@ -25,7 +24,7 @@ class QualityTable(Listing):
     created_at = Moment(verbose_name="Asked", order_by="pk")
 
     def render_state(self, record: QualityResult) -> SafeString:
-        return status(record.job.status, record.job.valid) if record.job else format_html("uploaded")
+        return status(record.job.status, record.job.valid) if record.job else SafeString("uploaded")
 
     def render_value(self, record: QualityResult) -> SafeString:
         return percent(record.value, record.low, record.high, record.n) if record.value is not None else missing("none")

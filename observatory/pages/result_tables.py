@@ -212,8 +212,8 @@ def _load_hosts(summary: Mapping[str, Any]) -> dict[str, str]:
 
 
 _POWER_FACTS = (
-    "source", "mark", "idle_w", "idle_mark", "idle_after_w", "observer_w", "start_temperature_c", "start_waited_s",
-    "sampler_cpu_share",
+    "source", "mark", "idle_w", "idle_mark", "idle_after_w", "observer_w", "observer_bounds_w",
+    "start_temperature_c", "start_waited_s", "sampler_cpu_share",
 )  # fmt: skip
 
 
@@ -236,10 +236,12 @@ def setup(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def _fields(group: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Nested fields by dotted name; what is not set is left out."""
+    """Nested fields by dotted name, those of a list by number; what is not set is left out."""
     for name, value in group.items():
         if isinstance(value, Mapping):
             yield from _fields(value, f"{prefix}{name}.")
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            yield from _fields({str(number): item for number, item in enumerate(value, 1)}, f"{prefix}{name}.")
         elif name == "engine_version" and "unknown" in str(value):
             yield f"{prefix}{name}", "not told"
         elif value not in (None, "", []):

@@ -19,6 +19,8 @@ from runners.load.outcomes import HELP, Outcome
 from runners.load.search import FINDINGS
 from runners.loads import KINDS
 from runners.metrics import BY_KEY, PERCENTILE_MIN_N, Mark, Metric, display
+from runners.prices.metered import COLUMNS as TOKEN_COLUMNS
+from runners.prices.metered import Metered, metered
 
 #: Below this a stage's percentiles are a hint: a p90 needs as many samples.
 FEW = PERCENTILE_MIN_N["p90"]
@@ -81,6 +83,12 @@ class StageResults:
     @cached_property
     def samples(self) -> dict[str, FloatArray]:
         return {} if self._rows is None else stage_samples(self._rows)
+
+    def metered(self, *, reasoning_apart: bool) -> Metered | None:
+        """The usage of its good requests; None without raw rows."""
+        if self._rows is None:
+            return None
+        return metered(self._rows.of_good(TOKEN_COLUMNS), reasoning_apart=reasoning_apart)
 
     @property
     def sound(self) -> bool:
@@ -192,8 +200,11 @@ class RunResults:
 
     @property
     def devices(self) -> dict[str, str]:
-        """Names of the power devices by id."""
-        return {device["id"]: device["name"] for device in self._devices}
+        """Names of the power devices by id, with their pools where accelerators share the work."""
+        return {
+            device["id"]: f"{device['pool']}: {device['name']}" if device.get("pool") else device["name"]
+            for device in self._devices
+        }
 
     @property
     def modelled_devices(self) -> frozenset[str]:

@@ -21,6 +21,7 @@ from observatory.pages import (
     run_carbon,
     run_cost,
     run_energy,
+    run_pool_cost,
     run_roofline,
     server,
 )
@@ -150,7 +151,7 @@ def _tab(request: Request, results: RunResults, stage: StageResults | None, tab:
     if tab == "server":
         rooflines = [run_roofline.roofline(results.run, item) for item in results.stages]
         return {"server": server.account(results, stage), "rooflines": rooflines}
-    return run_cost.context(results, stage, request.GET) if tab == "cost" else {}
+    return run_pool_cost.context(results, stage, request.GET) if tab == "cost" else {}
 
 
 def _setup(results: RunResults) -> dict[str, Any]:

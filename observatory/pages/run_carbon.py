@@ -1,14 +1,14 @@
 """Carbon and water of the measured energy, at the run's own site and elsewhere."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from observatory.catalog.models import Site
 from observatory.pages.results import RunResults, StageResults
-from observatory.runs.pricing import chosen
+from observatory.runs.pricing import Factors, chosen
 from observatory.theory.accounts import environment
-from observatory.theory.accounts.calculators.environment import EMBODIED, EmbodiedInputs, compute_embodied
 
 #: How many places are shown at each end of the range.
 FEW_PLACES = 10
@@ -26,24 +26,41 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Embodied:
-    """Of one query: grams of CO2e of making what serves it, spread over its lifetime at the measured throughput."""
+    """Of one query: grams of CO2e of making what serves it, spread over its lifetime at the measured throughput; None
+    with ``words`` that say why.
+    """
 
-    g: float
+    g: float | None
     words: str
-    source: str
+    source: str = ""
 
 
-def embodied(results: RunResults, stage: StageResults) -> Embodied | None:
-    """The accelerators of the deployment with their part of a server, at the calculator's defaults; None without."""
-    count, queries_per_s = results.run.setup.get("accelerator_count"), stage.value("request_per_s")
-    if not count or not queries_per_s:
-        return None
-    inputs = EmbodiedInputs(accelerators=count, occupied_s=1 / queries_per_s, sharing=1)
-    words = (
-        f"{count} × ({inputs.accelerator_made_kg:g} kg of an H100-class board + {inputs.server_made_kg:g} kg of a "
-        f"server / {inputs.accelerators_per_server:g}) over {inputs.years:g} years that all serve like this"
+def embodied(factors: Factors, stage: StageResults) -> Embodied:
+    """All accelerators of the deployment with their part of a server, at the factors of a pricing."""
+    queries_per_s = stage.value("request_per_s")
+    if not factors.pools or not queries_per_s:
+        return Embodied(None, "no accelerator is stated, or nothing was served")
+    if unknown := [pool["accelerator"]["name"] for pool in factors.pools if not pool["embodied"]]:
+        return Embodied(None, f"nothing is known of making {', '.join(dict.fromkeys(unknown))}")
+    grams = sum(_made_g(pool, 1 / queries_per_s) for pool in factors.pools)
+    words = "; ".join(_made_words(pool) for pool in factors.pools)
+    sources = dict.fromkeys(pool["embodied"]["source"] for pool in factors.pools)
+    return Embodied(grams, f"{words}; all of the time serves like this", "; ".join(filter(None, sources)))
+
+
+def _made_g(pool: Mapping[str, Any], occupied_s: float) -> float:
+    known = pool["embodied"]
+    one_kg = known["accelerator_made_kg"] + known["server_made_kg"] / known["accelerators_per_server"]
+    return float(environment.embodied_g(pool["count"] * one_kg, known["lifetime_years"], occupied_s, 1))
+
+
+def _made_words(pool: Mapping[str, Any]) -> str:
+    known = pool["embodied"]
+    return (
+        f"{pool['count']} × ({known['accelerator_made_kg']:g} kg of {pool['accelerator']['name']} + "
+        f"{known['server_made_kg']:g} kg of a server / {known['accelerators_per_server']:g}) over "
+        f"{known['lifetime_years']:g} years, as known from {known['effective_from']} on"
     )
-    return Embodied(compute_embodied(inputs).embodied_g, words, EMBODIED.source)
 
 
 @dataclass(frozen=True)
@@ -78,7 +95,7 @@ def context(results: RunResults, stage: StageResults, pricing: str) -> dict[str,
     wh = stage.value("wh_per_query")
     return {
         "factors": own.factors,
-        "embodied": embodied(results, stage),
+        "embodied": embodied(own.factors, stage),
         "priced": own,
         "place_query": urlencode({"stage": stage.index, "pricing": own.pk or ""}),
         "footprint": None if wh is None else footprint(wh, own.factors),

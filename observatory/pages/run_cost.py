@@ -2,17 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from observatory.catalog.models import AcceleratorPrice, Billing
+from observatory.catalog.models import AcceleratorPrice
 from observatory.pages.results import RunResults, StageResults
+from observatory.pages.run_api_cost import Charged, charge
+from observatory.runs import money
 from observatory.runs.pricing import Factors, Priced, chosen, moment, pricings
-from observatory.theory.accounts import api_prices, hourly
-from observatory.theory.accounts.api_cost import Rates, api_cost
+from observatory.theory.accounts import hourly
 from observatory.theory.accounts.hourly import Basis, Denominator, Hour, Terms
-from observatory.theory.accounts.usage import Usage
+from runners.budget import Billing
 from runners.metrics import Mark, significant
+from runners.prices import lists
+from runners.prices.cost import Rates
 
 BASES = {
     Basis.RENT: "Rent",
@@ -30,7 +35,9 @@ _MOST_USD = 1e9
 
 @dataclass(frozen=True)
 class Choice:
-    """What the URL asks for. ``utilisation`` is a share. ``api`` is "provider/model" of the price list, or empty."""
+    """What the URL asks for. ``utilisation`` is a share. ``api`` is "provider/model" of the price list, or empty;
+    ``batch`` takes the price of its batch interface.
+    """
 
     basis: Basis
     utilisation: float
@@ -39,6 +46,7 @@ class Choice:
     api: str
     pricing: str
     terms: Terms = Terms.RESERVED
+    batch: bool = False
 
 
 def choice(query: Mapping[str, str]) -> Choice:
@@ -52,6 +60,7 @@ def choice(query: Mapping[str, str]) -> Choice:
         api=query.get("api", "").strip()[:200],
         pricing=query.get("pricing", ""),
         terms=Terms.ON_DEMAND if query.get("terms") == Terms.ON_DEMAND else Terms.RESERVED,
+        batch=bool(query.get("batch")),
     )
 
 
@@ -77,12 +86,30 @@ class Row:
     reason: str = ""
 
 
+@dataclass(frozen=True)
+class Part:
+    """What an hour of the deployment, or of a pool of it, is counted from; None is unknown."""
+
+    usd_per_hour: float | None
+    power_w: float | None = None
+    capex_usd: float | None = None
+    name: str = "deployment"
+
+
+def pool_capex_usd(pool: Mapping[str, Any], day: date) -> float | None:
+    """What the accelerators of a pool cost to buy on a day, at the lowest known price."""
+    rows = AcceleratorPrice.objects.on(day).filter(accelerator__slug=pool["accelerator"]["slug"])
+    price = rows.filter(purchase_usd__isnull=False).order_by("purchase_usd").first()
+    return None if price is None or price.purchase_usd is None else float(price.purchase_usd) * int(pool["count"])
+
+
 class RunCost:
     """The costs of a run's stages on the basis that ``choice`` names."""
 
     def __init__(self, results: RunResults, chosen: Choice) -> None:
         self.results = results
         self.choice = chosen
+        self._charged: dict[int, Charged] = {}
 
     @cached_property
     def pricings(self) -> list[Priced]:
@@ -101,11 +128,8 @@ class RunCost:
         """As asked, else the purchase price of the deployment's accelerators on the day of the prices."""
         if self.choice.capex_usd is not None:
             return self.choice.capex_usd
-        accelerator = (self.results.run.setup.get("accelerator") or {}).get("slug")
-        count = self.results.run.setup.get("accelerator_count") or 0
-        rows = AcceleratorPrice.objects.on(self.priced.day).filter(accelerator__slug=accelerator or "")
-        price = rows.filter(purchase_usd__isnull=False).order_by("purchase_usd").first()
-        return float(price.purchase_usd) * count if price and price.purchase_usd is not None and count else None
+        prices = [pool_capex_usd(pool, self.priced.day) for pool in self.factors.pools]
+        return None if not prices or None in prices else sum(price for price in prices if price is not None)
 
     @cached_property
     def api(self) -> str:
@@ -119,14 +143,15 @@ class RunCost:
     def rates(self) -> tuple[Rates | None, str]:
         """What the endpoint charged, as it was kept, or the list price of a model when the run started; or why none."""
         kept = self.factors.rates
-        if kept and not self.choice.api:
+        if kept and not self.choice.api and not self.choice.batch:
             return Rates.from_json(kept), ""
         if not self.api:
             return None, "name a model of the price list, such as openai/gpt-4o"
         provider, slash, model = self.api.partition("/")
-        known = provider in {name for name, _ in api_prices.token_models()}
+        known = provider in {name for name, _ in lists.token_models()}
         asked = (model, provider) if slash and known else (self.api, "")
-        found = api_prices.quote(*asked, at=moment(self.results.run, self.priced.day if self.priced.pk else None))
+        at = moment(self.results.run, self.priced.day if self.priced.pk else None)
+        found = lists.quote(*asked, at=at, batch=self.choice.batch)
         return found.rates, found.reason
 
     @property
@@ -139,7 +164,12 @@ class RunCost:
         basis = basis or self.choice.basis
         if basis is Basis.API:
             return self._api_row(stage)
-        hour = self._hour(stage, basis)
+        whole = Part(self.factors.usd_per_hour, stage.value("power_w"), self.capex_usd)
+        return self.row_of(whole, stage, basis, utilisation)
+
+    def row_of(self, part: Part, stage: StageResults, basis: Basis, utilisation: float | None = None) -> Row:
+        """What a part of the deployment makes the tokens of the stage cost; the whole is a part as well."""
+        hour = self._hour(part, basis)
         if isinstance(hour, str):
             return Row(stage, None, None, None, None, Mark.MEASURED, "", hour)
         if basis is Basis.OWN or (basis is Basis.RENT and not self.on_demand):
@@ -157,43 +187,50 @@ class RunCost:
             hour.words,
         )
 
-    def _hour(self, stage: StageResults, basis: Basis) -> Hour | str:
-        """An hour of the deployment that serves without a break, or what is unknown."""
+    def _hour(self, part: Part, basis: Basis) -> Hour | str:
+        """An hour that serves without a break, or what is unknown."""
         factors = self.factors
         if basis is Basis.RENT:
-            unknown = "the deployment had no price"
-            return unknown if factors.usd_per_hour is None else _rent(factors.usd_per_hour, self.choice.terms)
-        power_w = stage.value("power_w")
+            unknown = f"the {part.name} had no price"
+            return unknown if part.usd_per_hour is None else _rent(part, self.choice.terms)
+        power_w = part.power_w
         if power_w is None:
             return "energy was not measured"
         if factors.pue is None or factors.electricity_usd_per_kwh is None:
             return "PUE and electricity price of the site are not both known"
         if basis is Basis.ELECTRICITY:
             return hourly.electricity(power_w, factors.pue, factors.electricity_usd_per_kwh)
-        if self.capex_usd is None:
+        if part.capex_usd is None:
             return "the price of purchase is unknown: enter it above"
         years, price = self.choice.years, factors.electricity_usd_per_kwh
-        return hourly.own(self.capex_usd, years, power_w=power_w, pue=factors.pue, usd_per_kwh=price)
+        return hourly.own(part.capex_usd, years, power_w=power_w, pue=factors.pue, usd_per_kwh=price)
+
+    def charged(self, stage: StageResults) -> Charged:
+        """What the API would charge for the requests of a stage; looked at once."""
+        if stage.index not in self._charged:
+            used = stage.metered(reasoning_apart=money.reasoning_apart(self.results.run))
+            self._charged[stage.index] = charge(used, *self.rates)
+        return self._charged[stage.index]
 
     def _api_row(self, stage: StageResults) -> Row:
-        rates, reason = self.rates
-        given, made = stage.value("input_tokens"), stage.value("output_tokens")
-        if rates is None or not given or not made:
-            return Row(stage, None, None, None, None, Mark.MEASURED, "", reason or "its token counts are unknown")
-        cost = api_cost(Usage(round(given), round(made)), rates)
-        if cost.usd is None:
-            return Row(stage, None, None, None, None, Mark.MEASURED, "", cost.reason)
-        query = float(cost.usd.amount)
-        queries = stage.value("request_per_s")
+        found = self.charged(stage)
+        if found.usd_per_query is None:
+            return Row(stage, None, None, None, None, Mark.MEASURED, "", found.reason)
+        hour = self._api_hour_usd(stage)
         return Row(
             stage,
-            query * queries * 3600 if queries else None,
-            query / made * 1e6,
-            query / (given + made) * 1e6,
-            query,
-            Mark.MEASURED,
-            rates.source,
+            None if hour is None else float(hour),
+            _float(found.usd_per_mtok_output),
+            _float(found.usd_per_mtok_total),
+            float(found.usd_per_query),
+            found.mark,
+            found.words,
         )
+
+    def _api_hour_usd(self, stage: StageResults) -> Decimal | None:
+        """An hour of the stage's requests at the API."""
+        per_query, queries = self.charged(stage).usd_per_query, stage.value("request_per_s")
+        return None if per_query is None or not queries else per_query * Decimal(str(queries)) * 3600
 
     def _mark(self, basis: Basis, stage: StageResults) -> Mark:
         """Rent without a source is assumed; electricity is as its power; a purchase is always assumed."""
@@ -203,21 +240,29 @@ class RunCost:
             return Mark.MEASURED if self.factors.price_source else Mark.ASSUMED
         return Mark.ASSUMED if not self.factors.source else Mark(stage.numbers["power_w", "mean"].mark)
 
-    def break_even(self, stage: StageResults) -> tuple[float | None, str]:
+    def break_even(self, stage: StageResults) -> tuple[Decimal | None, str]:
         """Share of the hours that must serve like this for a rented machine to cost what the API would."""
-        hour = self._hour(stage, Basis.RENT)
-        api = self._api_row(stage)
-        if isinstance(hour, str) or not api.usd_per_hour:
-            return None, hour if isinstance(hour, str) else api.reason
+        hour = self._hour(Part(self.factors.usd_per_hour), Basis.RENT)
+        if isinstance(hour, str):
+            return None, hour
+        api_usd = self._api_hour_usd(stage)
+        if not api_usd:
+            return None, self.charged(stage).reason or "the API charges nothing for these requests"
+        rent_usd = Decimal(str(hour.usd))
         if self.on_demand:
-            cheaper = "rent" if hour.usd < api.usd_per_hour else "the API"
+            cheaper = "rent" if rent_usd < api_usd else "the API"
             return None, f"{cheaper} is cheaper at any utilisation: on demand, idle hours are not paid"
-        return hourly.break_even_utilisation(hour.usd, api.usd_per_hour), ""
+        return hourly.break_even_utilisation(rent_usd, api_usd), ""
 
 
-def _rent(usd_per_hour: float, terms: Terms) -> Hour:
+def _float(value: Decimal | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _rent(part: Part, terms: Terms) -> Hour:
     paid = "only hours that serve are paid" if terms is Terms.ON_DEMAND else "every hour is paid"
-    return Hour(usd_per_hour, Basis.RENT, f"{usd_per_hour:g} $/h for the deployment, {terms}: {paid}")
+    usd = part.usd_per_hour or 0.0
+    return Hour(usd, Basis.RENT, f"{usd:g} $/h for the {part.name}, {terms}: {paid}")
 
 
 def context(results: RunResults, stage: StageResults, query: Mapping[str, str]) -> dict[str, Any]:
@@ -235,9 +280,10 @@ def context(results: RunResults, stage: StageResults, query: Mapping[str, str]) 
         "slider_place": round(1000 * (100 * cost.choice.utilisation - 1) / 99),
         "cost_rows": rows,
         "shown": shown,
+        "charged": cost.charged(stage),
         "break_even": share,
-        "break_even_percent": None if share is None else significant(100 * share),
+        "break_even_percent": None if share is None else significant(100 * float(share)),
         "break_even_reason": why,
-        "price_models": [f"{provider}/{model}" for provider, model in api_prices.token_models()
+        "price_models": [f"{provider}/{model}" for provider, model in lists.token_models()
                          if provider in ("anthropic", "openai", "google", "mistral", "deepseek", "x-ai")],
     }  # fmt: skip

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import floor, log
 from typing import Any
 
-from observatory.pages import result_tables, run_carbon
+from observatory.pages import result_tables, run_carbon, run_pools
 from observatory.pages.charts import Chart
 from observatory.pages.power_strip import Span, power_strip
 from observatory.pages.results import RunResults, StageResults, interval_text
@@ -36,7 +36,9 @@ def context(results: RunResults, stage: StageResults, query: Mapping[str, str]) 
     served = stage.value("request_per_s")
     most = None if served is None else floor(served * 3600)
     power = results.summary.get("power") or {}
+    carbon = run_carbon.context(results, stage, query.get("pricing", ""))
     return {
+        "pools": run_pools.energies(carbon["factors"], stage),
         "ledger": stage.stage.energy,
         "energy": result_tables.energy(results, stage),
         "windows": windows(results, stage, traffic),
@@ -46,7 +48,7 @@ def context(results: RunResults, stage: StageResults, query: Mapping[str, str]) 
         "sampled_by": [_with_bound(part) for part in power.get("sampled_by") or []],
         "fit": fit(results),
         "client_energy": _of_stage(results, stage).get("client_energy"),
-        **run_carbon.context(results, stage, query.get("pricing", "")),
+        **carbon,
     }
 
 

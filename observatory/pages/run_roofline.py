@@ -1,5 +1,6 @@
 """The stages of a run against what the hardware of their deployment allows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -7,7 +8,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from observatory.catalog import theory_facts
-from observatory.catalog.models import Accelerator
+from observatory.catalog.models import DECODE, Accelerator
 from observatory.pages.results import StageResults
 from observatory.runs.models import Run
 from observatory.theory import roofline as theory
@@ -58,21 +59,30 @@ def roofline(run: Run, stage: StageResults) -> Roofline:
 
 def _facts(run: Run) -> theory_facts.Facts:
     setup = run.setup or {}
-    slug = (setup.get("accelerator") or {}).get("slug", "")
+    pool = _serving_pool(setup)
+    slug = (pool.get("accelerator") or {}).get("slug", "")
     return theory_facts.of_serving(
         (setup.get("endpoint") or {}).get("model", ""),
         setup.get("precision") or "",
         Accelerator.objects.filter(slug=slug).first(),
-        setup.get("accelerator_count") or 1,
+        pool.get("count") or 1,
         setup.get("replicas") or 1,
     )
+
+
+def _serving_pool(setup: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The accelerators that made the tokens, as ``Deployment.serving_pool``."""
+    pools: list[Mapping[str, Any]] = setup.get("pools") or []
+    return next((pool for pool in pools if pool["name"] == DECODE), pools[0] if pools else {})
 
 
 def _measured(run: Run, stage: StageResults) -> dict[str, float | None]:
     """What one copy of the model did; None where it was not measured."""
     replicas = max((run.setup or {}).get("replicas") or 1, 1)
     prompt, answer = stage.value("input_tokens"), stage.value("output_tokens")
-    concurrency, power = stage.value("achieved_concurrency"), stage.value("power_w")
+    concurrency = stage.value("achieved_concurrency")
+    several = len((run.setup or {}).get("pools") or []) > 1
+    power = None if several else stage.value("power_w")  # that of all pools is no measure of one
     return {
         "tpot_ms": stage.value("tpot_ms", "p50"),
         "ttft_ms": stage.value("ttft_ms", "p50"),

@@ -53,6 +53,7 @@ def account(results: RunResults, stage: StageResults) -> dict[str, Any]:
 _SHARE_WORDS = {
     "prefix_hit_share": "Prefix cache hits, of the tokens asked for",
     "accepted_share": "Accepted, of the drafted tokens",
+    "sent_on_share": "Asked of the large model, of the routed requests",
 }
 
 

@@ -11,7 +11,6 @@ from django.http import Http404, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
 from observatory.pages import charts, study_charts
@@ -19,13 +18,12 @@ from observatory.pages.access import Request
 from observatory.pages.benchmark_words import asks
 from observatory.pages.estimates import estimate, pace_of
 from observatory.pages.listing import arrange
-from observatory.pages.quality_words import percent
 from observatory.pages.tables import ScheduleTable, StudyTable, TrialTable
 from observatory.pages.twins import answer, facts
-from observatory.quality.models import QualityResult
 from observatory.runs.models import Run
-from observatory.studies import design, trials, verdict
-from observatory.studies.findings import Result, Row
+from observatory.studies import design, questions, trials, verdict
+from observatory.studies.findings import Cell, Result, Row
+from observatory.studies.measures import DesignError
 from observatory.studies.models import Arm, Study, Trial
 from observatory.theory.registry import BY_NAME
 from runners.spec import SpecError
@@ -39,7 +37,9 @@ COLUMNS = {
     "repeats": "repeats",
     "created_at": "created_at",
 }
-CHARTS = ("values", "effects")
+#: Quality against what a query takes.
+QUALITY_CHARTS = {"quality-usd": "usd_per_query", "quality-wh": "wh_per_query"}
+CHARTS = ("values", "effects", *QUALITY_CHARTS)
 
 
 def all_studies() -> QuerySet[Study]:
@@ -79,7 +79,7 @@ def study(request: Request, pk: int, form: str = "html") -> HttpResponseBase:
     """One study: its last trial (or ``?trial=``) as it stands, and its design."""
     found = get_object_or_404(all_studies(), pk=pk)
     trial = _chosen(found, request.GET.get("trial", ""))
-    result = verdict.of(trial) if trial else None
+    result = verdict.of(trial, request.GET.get("set", "")) if trial else None
     return answer(
         request,
         form,
@@ -98,6 +98,7 @@ def as_json(study: Study, trial: Trial | None, result: Result | None) -> dict[st
         "measures": study.measures,
         "smallest_effect_percent": study.smallest_effect_percent,
         "prediction": study.prediction,
+        "quality": study.quality,
         "factor": study.factor,
         "order": study.order,
         "seed": study.seed,
@@ -149,26 +150,28 @@ def _context(request: Request, study: Study, trial: Trial | None, result: Result
             "result": result,
             "shown": index,
             "measures": [(number, row.measure.label) for number, row in enumerate(result.rows)],
-            "chart_query": urlencode({"trial": trial.pk, "measure": index}),
-            "quality": [_quality(arm) for arm in arms],
+            "chart_query": urlencode({"trial": str(trial.pk), "measure": str(index), "set": result.quality.sha256}),
+            "account": list(zip(result.quality.arms, *_takes_of(result), strict=True)),
             "predicted": _predicted(study, result) if study.prediction else [],
         }
     )
 
 
-def _quality(arm: Arm) -> tuple[QualityResult | None, SafeString]:
-    """The last evaluation of the arm's deployment, and its number in words."""
-    found = QualityResult.objects.known().filter(deployment=arm.deployment).first()
-    return found, percent(found.value, found.low, found.high, found.n) if found else SafeString("")
+def _takes_of(result: Result) -> list[tuple[Cell, ...]]:
+    """What a query of each arm takes: money, then energy."""
+    rows = {row.measure.key: row.cells for row in result.rows}
+    return [rows[metric, "mean"] for metric in QUALITY_CHARTS.values()]
 
 
 def _takes(study: Study, arms: list[Arm]) -> dict[str, Any]:
     """What a trial will take, the start of engines left out; or why it cannot be carried out as it stands."""
     try:
         each = [estimate(design.asked_of(arm, 1), pace_of(arm.deployment, arm.benchmark)) for arm in arms]
-    except SpecError as error:
+        asked = questions.read(study)
+    except (SpecError, DesignError) as error:
         return {"trouble": str(error)}
     return {
+        "questions": len(asked.chosen().items) * len(questions.asked_once(study, arms)) if asked else 0,
         "seconds": study.repeats * sum(item.seconds for item in each),
         "requests": _times(study.repeats, [item.requests for item in each]),
         "usd": _times(study.repeats, [item.usd for item in each]),
@@ -193,15 +196,22 @@ def _measure_index(request: Request, result: Result) -> int:
 
 def progress_context(trial: Trial, result: Result) -> dict[str, Any]:
     """A row an arm, a turn a repeat; what runs now."""
-    over = sum(not turn.waits for turn in result.turns)
-    current = next((turn for turn in result.turns if turn.waits and turn.slot.run_id), None)
+    repeats = range(1, trial.study.repeats + 1)
+    asks = {one.slot.pk: one.slot for one in result.quality.arms if one.slot}.values()
+    slots = [turn.slot for turn in result.turns] + list(asks)
+    over = sum(bool(slot.note) or bool(slot.run and slot.run.ended) for slot in slots)
+    current = next((slot for slot in slots if slot.run and not slot.run.ended), None)
     return {
         "trial": trial,
-        "grid": [(found.arm, [found.turns.get(n) for n in range(1, trial.study.repeats + 1)]) for found in result.arms],
-        "repeats": range(1, trial.study.repeats + 1),
+        "grid": [
+            (found.arm, [found.turns.get(n) for n in repeats], one.slot)
+            for found, one in zip(result.arms, result.quality.arms, strict=True)
+        ],
+        "repeats": repeats,
+        "asks": bool(asks),
         "over": over,
-        "turns": len(result.turns),
-        "percent": round(100 * (over + _fraction(current.slot.run if current else None)) / len(result.turns), 1),
+        "turns": len(slots),
+        "percent": round(100 * (over + _fraction(current.run if current else None)) / len(slots), 1),
         "current": current,
     }
 
@@ -242,14 +252,17 @@ def chart(request: Request, pk: int, name: str) -> HttpResponse:
         raise Http404(f"There is no chart called {name}.")
     made = charts.NOTHING
     if trial:
-        result = verdict.of(trial)
-        row: Row = result.rows[_measure_index(request, result)]
-        made = (
-            study_charts.values(result, row, found.factor)
-            if name == "values"
-            else study_charts.effects(result, row, found.smallest_effect_percent)
-        )
+        result = verdict.of(trial, request.GET.get("set", ""))
+        made = _drawn(name, found, result, result.rows[_measure_index(request, result)])
     return JsonResponse(made.to_json(), json_dumps_params={"allow_nan": False})
+
+
+def _drawn(name: str, study: Study, result: Result, row: Row) -> charts.Chart:
+    if name in QUALITY_CHARTS:
+        return study_charts.quality(result, QUALITY_CHARTS[name])
+    if name == "values":
+        return study_charts.values(result, row, study.factor)
+    return study_charts.effects(result, row, study.smallest_effect_percent)
 
 
 @login_required

@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from observatory.compare.quality import number
+from observatory.compare.stages import Number
 from observatory.pages.charts import GREY, NOTHING, Chart, Trace, axis, axis_title, colour, layout, plain, shown
+from observatory.pages.quality_charts import Point, quality_against
 from observatory.studies.findings import Cell, Result, Row
 from observatory.studies.words import change, interval
 from runners.metrics import Shape
@@ -137,6 +140,25 @@ def _predictions(result: Result, row: Row, xs: Sequence[Any], *, along: bool) ->
         "marker": {"size": 11, "color": colour(1), "symbol": "diamond-open", "line": {"width": 2}},
         "line": {"color": colour(1), "width": 1.5, "dash": "dash"},
     }
+
+
+def quality(result: Result, metric: str) -> Chart:
+    """Accuracy of each arm against what a query of it takes, with the intervals of both."""
+    found = result.quality
+    if not found.known:
+        return Chart(None, note="No arm has a quality result yet.")
+    cells = next(row.cells for row in result.rows if row.measure.key == (metric, "mean"))
+    points = [
+        Point(
+            one.arm.name,
+            number(one.found.value, one.found.low, one.found.high, one.found.n),
+            Number(cell.mean.value, cell.mean.low, cell.mean.high, cell.mean.n, cell.mark) if cell.mean else None,
+            href=one.found.get_absolute_url(),
+        )
+        for one, cell in zip(found.arms, cells, strict=True)
+        if one.found is not None and one.found.value is not None
+    ]
+    return quality_against(points, metric, found.task_set, who="Arm")
 
 
 def effects(result: Result, row: Row, smallest_percent: float) -> Chart:

@@ -15,6 +15,7 @@ from django.urls import reverse
 from observatory.catalog.models import Deployment
 from observatory.pages.access import Request
 from observatory.pages.benchmark_form import POWER_SOURCES
+from observatory.quality import sets
 from observatory.runs.models import Run
 from observatory.studies import design, ready_made, trials
 from observatory.studies.design import MAX_ARMS, MIN_ARMS, ArmPlan
@@ -22,6 +23,7 @@ from observatory.studies.measures import DesignError
 from observatory.studies.models import Study
 from observatory.studies.ready_made import READY_MADE
 from runners.metrics import BY_KEY, METRICS, Better, Shape
+from runners.quality import tasks
 
 ARRIVALS = (("closed", "Concurrency"), ("poisson", "Rate, at random"), ("constant", "Rate, evenly"))
 SHOWN_ARMS = 4
@@ -93,6 +95,14 @@ class StudyForm(forms.ModelForm):  # type: ignore[type-arg]
     requests = forms.IntegerField(min_value=1, initial=40, label="Requests per run", help_text="p50 needs 7, p90 44.")
     warmup_s = forms.FloatField(min_value=0, initial=2, label="Warm-up, seconds")
     power_source = forms.ChoiceField(choices=POWER_SOURCES, label="Power")
+    task_set = forms.ChoiceField(
+        required=False,
+        label="Questions",
+        help_text="Put to each arm once, after its repeats: does what is faster still answer as well?",
+    )
+    questions = forms.IntegerField(
+        min_value=1, required=False, label="How many", help_text="Evenly spread over the set; empty: all."
+    )
     more = JsonField(required=False, label="More", help_text="Of the specification, as JSON; it wins over the fields.")
 
     class Meta:
@@ -113,8 +123,15 @@ class StudyForm(forms.ModelForm):  # type: ignore[type-arg]
         ("Answer", ("measure", "smallest_effect_percent", "also")),
         ("Repeats", ("repeats", "order", "seed")),
         ("What every arm is asked", ("input_tokens", "output_tokens", "arrivals", "level", "requests", "warmup_s")),
+        ("Quality", ("task_set", "questions")),
         ("Energy and the rest", ("power_source", "more")),
     )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        chosen = self.fields["task_set"]
+        assert isinstance(chosen, forms.ChoiceField)  # noqa: S101
+        chosen.choices = [("", "none"), *((name, name) for name in sets.names())]
 
     def fieldsets(self) -> list[tuple[str, list[forms.BoundField]]]:
         """(legend, fields) in the order in which the page shows them."""
@@ -138,7 +155,12 @@ class StudyForm(forms.ModelForm):  # type: ignore[type-arg]
         for section, fields in values["more"].items():
             spec[section] = {**spec.get(section, {}), **fields} if isinstance(fields, dict) else fields
         study.spec = spec
+        study.quality = _quality(values["task_set"], values["questions"])
         return study
+
+
+def _quality(task_set: str, questions: int | None) -> dict[str, Any]:
+    return {"task_set": task_set, **({"questions": questions} if questions else {})} if task_set else {}
 
 
 @login_required
@@ -155,6 +177,7 @@ def ready(request: Request, slug: str) -> HttpResponse:
         raise Http404(f"There is no ready-made study called {slug}.")
     short = request.POST.get("form") == "short"
     if request.method == "POST":
+        found = found.asking("quality" in request.POST)
         made = _made(request, found.shortened() if short else found, request.POST.get("name", "").strip())
         if made:
             return made
@@ -240,6 +263,8 @@ def _initial(copied: Study | None) -> dict[str, Any]:
         "measure": measures[0],
         "also": measures[1:],
         "more": _beyond_fields(spec),
+        "task_set": copied.quality.get("task_set", tasks.BUILT_IN) if copied.quality else "",
+        "questions": copied.quality.get("questions"),
     }
 
 
@@ -273,6 +298,9 @@ def _carry_over(study: Study, copied: Study | None) -> None:
     if copied:
         for name in ("template", "prediction", "factor", "look_for", "limits"):
             setattr(study, name, getattr(copied, name))
+        if study.quality:
+            kept = {name: copied.quality[name] for name in ("concurrency", "output_tokens") if name in copied.quality}
+            study.quality = kept | study.quality
 
 
 def _plans(plans: list[ArmPlan], copied: Study | None) -> list[ArmPlan]:

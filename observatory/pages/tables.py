@@ -60,7 +60,7 @@ class DeploymentTable(Listing):
     model = tables.Column(accessor="endpoint__model")
     engine = tables.Column()
     precision = tables.Column()
-    hardware = tables.Column(order_by=("accelerator__name", "accelerator_count", "runs_on_cpu"))
+    hardware = tables.Column(order_by=("first_accelerator", "runs_on_cpu"))
     usd_per_hour = Price("$/h", verbose_name="Price")
     site = tables.Column()
 
@@ -81,6 +81,7 @@ class HardwareTable(Listing):
     int8_dense_tops = Number("TOPS", verbose_name="INT8")
     fp4_dense_tflops = Number("TFLOPS", verbose_name="FP4")
     tdp_w = Number("W", verbose_name="TDP")
+    provisioned_kw = Number("kW", verbose_name="Provisioned")
     cheapest = Price("$/h", verbose_name="Price from")
     confidence = tables.Column()
     source = tables.Column(orderable=False, attrs={"td": {"class": "text muted small"}})

@@ -24,7 +24,7 @@ KINDS = (
     (FileKind.BURSTGPT, "Trace, BurstGPT form"),
     (FileKind.AZURE, "Trace, Azure form"),
     (FileKind.LENGTHS, "Lengths, one a line"),
-    (FileKind.TOKENIZER, "tokenizer.json of a model"),
+    (FileKind.TOKENIZER, "tokenizer.json or GGUF of a model"),
 )
 COLUMNS = {
     "id": "pk",

@@ -1,7 +1,9 @@
 """Evaluations: queued as runs, so that none touches an endpoint while it is measured, and taken in when they ended."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -18,19 +20,23 @@ from observatory.runs.models import Run
 from runners.quality.agreement import agreement
 from runners.quality.answers import from_table
 from runners.quality.spec import QualitySpec, longest
+from runners.quality.tasks import TaskSet
 from runners.spec import Extent
 from runners.strict_json import SpecError
 
 logger = logging.getLogger(__name__)
 
 
-def build(deployment: Deployment, task_set: str, concurrency: int, output_tokens: int) -> QualitySpec:
-    """Raises SpecError that names the field and the fix."""
-    chosen = sets.find(task_set)
+def build(
+    deployment: Deployment, task_set: str | TaskSet, concurrency: int, output_tokens: int, target: Mapping[str, Any]
+) -> QualitySpec:
+    """``target``: dialect and body laid over the endpoint's. Raises SpecError that names the field and the fix."""
+    chosen = sets.find(task_set) if isinstance(task_set, str) else task_set
     most = longest(chosen.tasks(), output_tokens)
+    known = wire.target(deployment.endpoint, spec.API_KEY_VARIABLE)
     asked = QualitySpec.from_json(
         {
-            "target": wire.target(deployment.endpoint, spec.API_KEY_VARIABLE),
+            "target": {**known, **target, "extra_body": {**known["extra_body"], **target.get("extra_body", {})}},
             "tasks": {"name": chosen.name, "items": chosen.items},
             "concurrency": concurrency,
             "output_tokens": output_tokens,
@@ -41,7 +47,7 @@ def build(deployment: Deployment, task_set: str, concurrency: int, output_tokens
 
 def queue(
     deployment: Deployment,
-    task_set: str,
+    task_set: str | TaskSet,
     trigger: str,
     user: User | None = None,
     *,
@@ -50,11 +56,13 @@ def queue(
     reference: Deployment | None = None,
     beside: Run | None = None,
     confirmed: str = "",
+    target: Mapping[str, Any] = MappingProxyType({}),
 ) -> QualityResult:
     """A new evaluation; ``dispatch.publish`` its job to wake a worker. ``reference``: compared with that deployment's
-    newest answers to the same tasks, as soon as there are some. Raises SpecError with what to change.
+    newest answers to the same tasks, as soon as there are some. ``target``: as of ``build``. Raises SpecError with what
+    to change.
     """
-    asked = build(deployment, task_set, concurrency, output_tokens)
+    asked = build(deployment, task_set, concurrency, output_tokens, target)
     if beside is not None and (beside.deployment_id != deployment.pk or beside.kind != Run.Kind.LOAD):
         raise SpecError("run: give a load run of the same deployment, or none")
     if reference is not None and reference.pk == deployment.pk:
@@ -76,6 +84,7 @@ def queue(
             source=QualityResult.Source.TASKS,
             task_set=asked.tasks.name,
             tasks_sha256=asked.tasks.sha256,
+            target=dict(target),
             reference_deployment=reference,
             created_by=user,
         )
@@ -115,13 +124,22 @@ def newest_like(result: QualityResult, deployment_id: int | None) -> QualityResu
 
 def compare(result: QualityResult, reference: QualityResult) -> bool:
     """Keeps how far two results agree. False where raw answers of either are not kept."""
-    own, theirs = answers(result), answers(reference)
-    if own is None or theirs is None:
+    found = agreement_with(result, reference)
+    if found is None:
         return False
     result.reference, result.reference_deployment_id = reference, reference.deployment_id
-    result.agreement = agreement(from_table(theirs), from_table(own))
+    result.agreement = found
     result.save(update_fields=["reference", "reference_deployment", "agreement"])
     return True
+
+
+def agreement_with(result: QualityResult, reference: QualityResult) -> dict[str, Any] | None:
+    """As kept where it is that reference's, else made of the answers; None where raw answers of either are not kept."""
+    if result.agreement is not None and result.reference_id == reference.pk:
+        kept: dict[str, Any] = result.agreement
+        return kept
+    own, theirs = answers(result), answers(reference)
+    return None if own is None or theirs is None else agreement(from_table(theirs), from_table(own))
 
 
 def answers(result: QualityResult) -> pa.Table | None:

@@ -26,8 +26,8 @@ class TaskSet(models.Model):
 
 class QualityQuerySet(models.QuerySet["QualityResult"]):
     def known(self) -> "QualityQuerySet":
-        """Those with a number."""
-        return self.filter(value__isnull=False)
+        """Those with a number that speak for their deployment as it is."""
+        return self.filter(value__isnull=False, target={})
 
 
 class QualityResult(models.Model):
@@ -52,6 +52,7 @@ class QualityResult(models.Model):
     source = models.CharField(max_length=20, choices=Source)
     task_set = models.CharField(max_length=200)
     tasks_sha256 = models.CharField(max_length=64, blank=True, help_text="Results compare only where this is the same")
+    target = models.JSONField(default=dict, blank=True, help_text="What was asked otherwise than its endpoint says")
     metric = models.CharField(max_length=200, default="accuracy")
     value = models.FloatField(null=True, blank=True, help_text="A share, from 0 to 1")
     low = models.FloatField(null=True, blank=True)

@@ -11,8 +11,19 @@ def names() -> list[str]:
     return [tasks.BUILT_IN, *TaskSet.objects.values_list("name", flat=True)]
 
 
-def find(name: str) -> tasks.TaskSet:
-    """Raises SpecError."""
+def find(name: str, questions: int | None = None) -> tasks.TaskSet:
+    """``questions``: only so many of it, evenly spread, under a name that says so. Raises SpecError."""
+    found = _find(name)
+    if questions is None or questions == len(found.items):
+        return found
+    if not 1 <= questions <= len(found.items):
+        raise SpecError(f"questions: {name} has {len(found.items)}; give fewer, or leave it out for all")
+    places = [index * len(found.items) // questions for index in range(questions)]
+    shorter = f"{name}, {questions} of {len(found.items)}"
+    return tasks.TaskSet(shorter, tuple(found.items[place] for place in places))
+
+
+def _find(name: str) -> tasks.TaskSet:
     if name == tasks.BUILT_IN:
         return tasks.built_in()
     stored = TaskSet.objects.filter(name=name).first()

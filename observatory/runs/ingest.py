@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db import transaction
@@ -17,7 +16,7 @@ from django.db import transaction
 from observatory.runs import disk, merging, money, plain, spool, states
 from observatory.runs.models import Measurement, Run, Stage
 from runners.load.judgement import reason
-from runners.load.records import read_spool, write_parquet
+from runners.load.rowfiles import ParquetRows, Rows, SpoolRows, write_parquet
 from runners.load.summary import summarise
 from runners.metrics import STATISTICS
 from runners.spec import RunSpec
@@ -55,7 +54,7 @@ _SUMMARIES = {Run.Kind.LOAD: "summary.json", Run.Kind.QUALITY: "quality.json"}
 
 def collect(run: Run, directory: Path, secret: str = "") -> Results:
     """Puts the raw rows in ``directory`` into storage and reads the summary, or makes one of the partial rows."""
-    requests, power, server, answers = (raw_table(directory, name) for name in _TABLES)
+    requests, power, server, answers = (raw_rows(directory, name) for name in _TABLES)
     summary = _with_engine(_summary(run, directory, requests, secret), directory, secret)
     settled = money.settled(run, requests)
     try:
@@ -78,18 +77,18 @@ def _not_stored(error: Exception) -> str:
     return f"The raw rows could not be stored: {why}.{fix}"
 
 
-def raw_table(directory: Path, name: str) -> pa.Table | None:
+def raw_rows(directory: Path, name: str) -> Rows | None:
     """The finished Parquet file, else every whole batch of the spool, else None."""
     parquet, arrow = directory / f"{name}.parquet", directory / f"{name}.arrow"
     if parquet.exists():
         try:
-            return pq.read_table(parquet)
+            return ParquetRows(parquet)
         except (pa.ArrowException, OSError):
             logger.warning("%s is not whole; the spool is read instead", parquet.name)
-    return read_spool(arrow) if arrow.exists() else None
+    return SpoolRows(arrow) if arrow.exists() else None
 
 
-def _summary(run: Run, directory: Path, requests: pa.Table | None, secret: str) -> dict[str, Any] | None:
+def _summary(run: Run, directory: Path, requests: Rows | None, secret: str) -> dict[str, Any] | None:
     path = directory / _SUMMARIES[Run.Kind(run.kind)]
     if path.exists():
         try:
@@ -111,7 +110,7 @@ def _with_engine(summary: dict[str, Any] | None, directory: Path, secret: str) -
     return summary
 
 
-def _partial_summary(run: Run, requests: pa.Table, secret: str) -> dict[str, Any] | None:
+def _partial_summary(run: Run, requests: Rows, secret: str) -> dict[str, Any] | None:
     """What the rows of a cut-off run say: its last stage is interrupted, and energy is left out."""
     try:
         summary = summarise(requests, RunSpec.from_json(run.spec))
@@ -125,13 +124,13 @@ def _partial_summary(run: Run, requests: pa.Table, secret: str) -> dict[str, Any
     return kept
 
 
-def store(folder: str, table: pa.Table | None, name: str, secret: str) -> str:
+def store(folder: str, rows: Rows | pa.Table | None, name: str, secret: str) -> str:
     """Puts rows into storage without the secret; the name that they got there, empty without rows. Raises OSError."""
-    if table is None or not table.num_rows:
+    if rows is None or not rows.num_rows:
         return ""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / name
-        write_parquet(plain.masked_table(table, secret), path)
+        write_parquet(rows, path, lambda group: plain.masked_table(group, secret))
         with path.open("rb") as file:
             return default_storage.save(f"{folder}/{name}", File(file))
 

@@ -106,7 +106,7 @@ def _finish(shard: Shard, ending: Ending, directory: Path, secret: str) -> None:
         "code": ending.code[:60],
         "text": plain.text(ending.text, secret),
         "summary": _summary(directory, secret),
-        "requests_file": ingest.store(folder, ingest.raw_table(directory, "requests"), "requests.parquet", secret),
+        "requests_file": ingest.store(folder, ingest.raw_rows(directory, "requests"), "requests.parquet", secret),
         "clock_drift_ns": _drift_ns(shard),
     }
     if not patience.patiently(lambda: shards.end(shard, **results), settings.RUN_LEASE_S):

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,8 +64,8 @@ def _fetch(shard: Shard, folder: Path) -> None:
     if not shard.requests_file:
         spool.fetch(shard.run, folder, shard.index)
         return
-    with default_storage.open(str(shard.requests_file.name)) as stored:
-        (folder / "requests.parquet").write_bytes(stored.read())
+    with default_storage.open(str(shard.requests_file.name)) as stored, (folder / "requests.parquet").open("wb") as own:
+        shutil.copyfileobj(stored, own)
 
 
 def fault(shard: Shard) -> dict[str, str] | None:

@@ -14,20 +14,16 @@ from django.conf import settings
 from django.db.models import Sum
 from django.db.models.functions import Coalesce
 
-from observatory.catalog.models import Billing, Endpoint
+from observatory.catalog.models import Endpoint
 from observatory.runs.models import Run
-from observatory.theory.accounts import api_prices
-from observatory.theory.accounts.api_cost import Rate, Rates, api_cost
-from observatory.theory.accounts.money import Usd
-from observatory.theory.accounts.usage import Convention, Usage, convention_of, usage_of
-from runners.budget import (
-    CHECK_INPUT_TOKENS,
-    CHECK_OUTPUT_TOKENS,
-    CHECK_REQUESTS,
-    Budget,
-    longest_input,
-    worst_case_usd,
-)
+from runners.budget import Billing, Budget, longest_input, worst_case_usd
+from runners.load.rowfiles import Rows
+from runners.prices import lists
+from runners.prices.cost import Rate, Rates
+from runners.prices.guard import Asked
+from runners.prices.metered import SENT_COLUMNS, spent_usd
+from runners.prices.usage import convention_of
+from runners.prices.usd import Usd
 from runners.quality.spec import QualitySpec, longest
 from runners.sources import most_tokens
 from runners.spec import Extent, RunSpec, SpecError
@@ -49,8 +45,8 @@ def rates(endpoint: Endpoint, at: datetime | None = None) -> tuple[Rates | None,
         own = Rates(Rate(endpoint.input_usd_per_mtok), Rate(endpoint.output_usd_per_mtok), source="rates as entered")
         return own, ""
     model = endpoint.price_model or endpoint.model
-    provider = endpoint.price_provider or api_prices.provider_at(endpoint.url)
-    found = api_prices.dearest(model, provider) if at is None else api_prices.quote(model, provider, at=at)
+    provider = endpoint.price_provider or lists.provider_at(endpoint.url)
+    found = lists.dearest(model, provider) if at is None else lists.quote(model, provider, at=at)
     return found.rates, found.reason
 
 
@@ -64,15 +60,12 @@ def frozen(endpoint: Endpoint, at: datetime | None = None) -> dict[str, Any] | N
 
 def budget(endpoint: Endpoint, extent: Callable[[], Extent]) -> Budget:
     """What a run of that extent may cost. Raises SpecError that says what to change."""
-    if endpoint.billing == Billing.MACHINE:
-        provider = "" if endpoint.price_provider else api_prices.provider_at(endpoint.url)
-        if provider:
-            raise SpecError(
-                f"endpoint: {provider} charges for each token at this address. Edit the endpoint: "
-                "say that it is paid by the token, or not at all"
-            )
+    if endpoint.billing == Billing.UNSAID:
+        why = Asked(endpoint.url, (endpoint.model, endpoint.price_model)).charging
+        if why:
+            raise SpecError(f"endpoint: {why}. Edit the endpoint: say how it is paid")
     if endpoint.billing != Billing.TOKENS:
-        return Budget()
+        return Budget(billing=Billing(endpoint.billing))
     known, reason = rates(endpoint)
     if known is None or known.input is None or known.output is None:
         raise SpecError(
@@ -80,7 +73,7 @@ def budget(endpoint: Endpoint, extent: Callable[[], Extent]) -> Budget:
             "and model of the price list, or enter both rates"
         )
     most = extent()
-    price_in, price_out = _highest(known, most.input_tokens)
+    price_in, price_out = known.highest(most.input_tokens)
     if most.requests is None:
         raise SpecError("load.requests: say how many requests a stage sends; by time alone the cost has no bound")
     worst = worst_case_usd(
@@ -101,15 +94,8 @@ def budget(endpoint: Endpoint, extent: Callable[[], Extent]) -> Budget:
         input_usd_per_mtok=float(price_in),
         output_usd_per_mtok=float(price_out),
         source=known.source,
+        billing=Billing.TOKENS,
     )
-
-
-def _highest(known: Rates, input_tokens: int) -> tuple[Decimal, Decimal]:
-    """Dollars per million input and output tokens for the longest prompt, whatever its class."""
-    longest = longest_input(input_tokens)
-    prompts = [rate for rate in (known.input, known.cache_write, known.cache_write_1h) if rate is not None]
-    answer = known.output.at(longest).rate if known.output else Decimal(0)
-    return max(rate.at(longest).rate for rate in prompts), answer
 
 
 def reserve(spec: RunSpec | QualitySpec, confirmed: str = "") -> Decimal | None:
@@ -150,7 +136,7 @@ def spent_this_month() -> Decimal:
     return Decimal(total or 0)
 
 
-def settled(run: Run, requests: pa.Table | None) -> Decimal | None:
+def settled(run: Run, requests: Rows | None) -> Decimal | None:
     """What the rows of an ended run say that it cost, be it more than was reserved. None: its reserve stands.
 
     A request that was sent but whose usage is unknown counts at its worst, as does the check before the run.
@@ -158,15 +144,9 @@ def settled(run: Run, requests: pa.Table | None) -> Decimal | None:
     kept = run.setup["endpoint"]["rates"] if run.reserved_usd is not None else None
     if requests is None or kept is None:
         return None
-    known = Rates.from_json(kept)
-    longest, apart = _longest(run), _reasoning_apart(run)
-    sent = [row for row in requests.select(list(_COLUMNS)).to_pylist() if row["sent_ns"] is not None]
-    usages = [_usage(row, longest, apart) for row in sent]
-    usages += [Usage(CHECK_INPUT_TOKENS, CHECK_OUTPUT_TOKENS)] * CHECK_REQUESTS
-    costs = [api_cost(usage, known).usd for usage in usages]
-    if None in costs:
-        return None
-    return Usd.total(cost for cost in costs if cost is not None).amount
+    rates, longest = Rates.from_json(kept), _longest(run)
+    tables = (pa.Table.from_batches([batch]) for batch in requests.batches(SENT_COLUMNS))
+    return spent_usd(tables, rates, longest, reasoning_apart=reasoning_apart(run))
 
 
 def notice(run: Run) -> str:
@@ -179,13 +159,10 @@ def notice(run: Run) -> str:
     )
 
 
-_COLUMNS = ("sent_ns", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
-
-
-def _reasoning_apart(run: Run) -> bool:
+def reasoning_apart(run: Run) -> bool:
     """Whether the provider that answered reports reasoning beside its output tokens."""
     endpoint = run.setup["endpoint"]
-    provider = api_prices.provider_at(endpoint["url"]) or endpoint["price_provider"]
+    provider = lists.provider_at(endpoint["url"]) or endpoint["price_provider"]
     return not convention_of(provider).reasoning_inside_output
 
 
@@ -198,22 +175,3 @@ def _longest(run: Run) -> tuple[int, int]:
     workload = RunSpec.from_json(run.spec).workload
     answers = (most_tokens(workload.output_tokens) or 0) * workload.choices
     return longest_input(most_tokens(workload.input_tokens) or 0), answers
-
-
-def _usage(row: dict[str, Any], longest: tuple[int, int], apart: bool) -> Usage:
-    """A row's tokens by class. Every dialect's rows hold cached tokens inside the input.
-
-    More reasoning than output can only have been reported apart, whoever the provider is.
-    """
-    given = longest[0] if row["input_tokens"] is None else row["input_tokens"]
-    made, thought = row["output_tokens"], row["reasoning_tokens"] or 0
-    if made is None:
-        made, thought = longest[1], 0
-    apart = apart or thought > made
-    return usage_of(
-        Convention.XAI if apart else Convention.OPENAI,
-        input=given,
-        output=made,
-        cache_read=min(row["cached_tokens"] or 0, given),
-        reasoning=thought,
-    )

@@ -133,8 +133,8 @@ def _missing() -> str:
 
 def _put(rows: list[Sampling], directory: Path, before: Clock | None, after: Clock | None) -> None:
     summary = orjson.loads((directory / "summary.json").read_bytes())
-    requests = ingest.raw_table(directory, "requests")
-    own = ingest.raw_table(directory, "power")
+    requests = ingest.raw_rows(directory, "requests")
+    own = ingest.raw_rows(directory, "power")
     parts = [_Part(row, before, after) for row in rows]
     faults = [part.fault for part in parts if part.fault]
     notes = [note for part in parts for note in part.notes]
@@ -145,7 +145,7 @@ def _put(rows: list[Sampling], directory: Path, before: Clock | None, after: Clo
         "notes": [*faults, *notes],
         "sampled_by": [part.to_json() for part in parts],
     }
-    samples = pa.concat_tables([part.samples() for part in parts] + ([own] if own is not None else []))
+    samples = pa.concat_tables([part.samples() for part in parts] + ([own.columns()] if own is not None else []))
     assert requests is not None  # noqa: S101
     made = with_power(summary, requests, samples, power)
     write_results(directory, {"power": samples}, made)

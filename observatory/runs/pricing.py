@@ -1,13 +1,14 @@
 """The prices and factors that a stored run is counted with: those of its own day, or on purpose those of another."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, date, datetime
 from typing import Any
 
 from django.contrib.auth.models import User
 
-from observatory.catalog.models import FACTORS, today
-from observatory.runs import money
+from observatory.catalog.models import FACTORS, Deployment, today
+from observatory.runs import embodied, money
 from observatory.runs.models import Pricing, Run
 
 
@@ -16,7 +17,8 @@ class Factors:
     """None is unknown. ``usd_per_hour`` is the rent of the whole deployment; the grid is location and market based.
 
     ``usd_per_hour_as_of``: the day that the rent is of, for a deployment keeps only one.
-    ``rates``: what the endpoint charges by the token, as ``Rates.to_json``.
+    ``rates``: what the endpoint charges by the token, as ``Rates.to_json``. ``pools``: the accelerators as in a run's
+    setup, each with its part of the rent and the carbon of making it.
     """
 
     usd_per_hour: float | None = None
@@ -32,6 +34,7 @@ class Factors:
     source: str = ""
     effective_from: str = ""
     rates: dict[str, Any] | None = None
+    pools: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,9 +77,19 @@ def price_again(run: Run, day: date, user: User | None = None) -> Pricing:
         source=known.source if known else "",
         effective_from=known.effective_from.isoformat() if known and known.effective_from else "",
         rates=money.frozen(run.endpoint, moment(run, day)),
+        pools=tuple(_pools(run, deployment, day)),
         **{name: getattr(known, name, None) for name in FACTORS},
     )
     return Pricing.objects.create(run=run, day=day, factors=asdict(factors), made_by=user)
+
+
+def _pools(run: Run, deployment: Deployment, day: date) -> Iterator[dict[str, Any]]:
+    """Those of the run, each with the rent that the pool of its name has now and what is known of a day."""
+    rents = {pool.name: pool.usd_per_hour for pool in deployment.pool_list}
+    for pool in run.setup.get("pools") or []:
+        rent = rents.get(pool["name"])
+        made = embodied.known(pool["accelerator"]["slug"], day)
+        yield {**pool, "usd_per_hour": None if rent is None else float(rent), "embodied": made}
 
 
 def _of_setup(run: Run) -> Factors:
@@ -91,6 +104,7 @@ def _of_setup(run: Run) -> Factors:
         source=site.get("source") or account.get("pue_source") or "",
         effective_from=site.get("effective_from") or "",
         rates=(run.setup.get("endpoint") or {}).get("rates"),
+        pools=tuple(run.setup.get("pools") or ()),
         **{**known, "pue": account.get("pue")},
     )
 

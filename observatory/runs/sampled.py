@@ -70,8 +70,8 @@ def _until_told(sampling: Sampling, sampler: Sampler) -> None:
 
 def _put_down(sampling: Sampling, sampler: Sampler, directory: Path) -> None:
     """Samples and account go where the load host finds them, and away again when it does not want them any more."""
-    table = ingest.raw_table(directory, "power")
-    stored = ingest.store(spool.folder(sampling.run), table, f"power-{sampling.host}.parquet", "")
+    rows = ingest.raw_rows(directory, "power")
+    stored = ingest.store(spool.folder(sampling.run), rows, f"power-{sampling.host}.parquet", "")
     results = {"power_file": stored, "description": sampler.describe(), "end_offset_ns": _offset_ns()}
     if not patience.patiently(lambda: samplings.end(sampling, **results), settings.RUN_LEASE_S):
         logger.warning("%s was no longer this worker's", sampling)

@@ -3,15 +3,15 @@
 import hashlib
 import json
 import secrets
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 from observatory.benchmarks import files
 from observatory.benchmarks.models import Benchmark
-from observatory.catalog import wire
-from observatory.catalog.models import FACTORS, Deployment, Site
-from observatory.runs import money
+from observatory.catalog import pools, wire
+from observatory.catalog.models import FACTORS, Deployment, Pool, Site, today
+from observatory.runs import embodied, money
 from runners.address import AddressError
 from runners.load.target import Requests, base_endpoint
 from runners.quality.spec import QualitySpec
@@ -43,6 +43,7 @@ def build(benchmark: Benchmark) -> RunSpec:
                 "source": benchmark.power_source,
                 "hosts": _power_hosts(benchmark),
                 "shared": deployment.gpu_shared,
+                "pools": [asdict(pool) for pool in pools.specs(deployment.pool_list)],
             },
             "account": _account(deployment),
             "server": {"url": endpoint.metrics_url},
@@ -95,7 +96,6 @@ def setup(benchmark: Benchmark) -> dict[str, Any]:
 def deployment_setup(deployment: Deployment) -> dict[str, Any]:
     """The deployment as it is now."""
     endpoint = deployment.endpoint
-    accelerator = deployment.accelerator
     return {
         "deployment": deployment.name,
         "endpoint": {
@@ -115,14 +115,25 @@ def deployment_setup(deployment: Deployment) -> dict[str, Any]:
         "tensor_parallel": deployment.tensor_parallel,
         "pipeline_parallel": deployment.pipeline_parallel,
         "replicas": deployment.replicas,
-        "accelerator": {"slug": accelerator.slug, "name": accelerator.name} if accelerator else None,
-        "accelerator_count": deployment.accelerator_count if accelerator else 0,
+        "pools": [_pool(pool) for pool in deployment.pool_list],
         "accelerator_group": deployment.accelerator_group,
         "gpu_shared": deployment.gpu_shared,
         "hardware": deployment.hardware,
         "usd_per_hour": None if deployment.usd_per_hour is None else float(deployment.usd_per_hour),
         "price_source": deployment.price_source,
         "site": _site(deployment.site),
+    }
+
+
+def _pool(pool: Pool) -> dict[str, Any]:
+    """With the carbon of making it as it is known today."""
+    return {
+        "name": pool.name,
+        "accelerator": {"slug": pool.accelerator.slug, "name": pool.accelerator.name},
+        "count": pool.count,
+        "gpus": list(pool.gpu_names),
+        "usd_per_hour": None if pool.usd_per_hour is None else float(pool.usd_per_hour),
+        "embodied": embodied.known(pool.accelerator.slug, today()),
     }
 
 

@@ -107,6 +107,7 @@ document.addEventListener("DOMContentLoaded", () => {
   showTheme(document.documentElement.dataset.theme || "");
   showPicks();
   showFields();
+  document.querySelector(".topbar nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   document.body.dataset.ready = "yes";
 });
 window.addEventListener("pageshow", (event) => {

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment
 from observatory.runs import spec
-from observatory.studies import measures, prediction
+from observatory.studies import measures, prediction, questions
 from observatory.studies.measures import DesignError
 from observatory.studies.models import Arm, Study
 from runners.spec import RunSpec, SpecError
@@ -79,6 +79,7 @@ def check(study: Study, arms: Sequence[ArmPlan]) -> None:
     prediction.check(study.prediction, [plan.theory for plan in arms])
     for plan in arms:
         _check_arm(study, plan)
+    questions.check(study, arms)
 
 
 def _check_arm(study: Study, plan: ArmPlan) -> None:

@@ -64,7 +64,7 @@ class ArmTurns:
 
 def turns_of(trial: Trial) -> list[Turn]:
     """In the order in which they run."""
-    slots = trial.slots.select_related("run", "arm__deployment__endpoint", "arm__deployment__accelerator")
+    slots = trial.slots.filter(kind=Run.Kind.LOAD).select_related("run", "arm__deployment__endpoint")
     return [_turn(trial, slot) for slot in slots.prefetch_related("run__stages__measurements")]
 
 

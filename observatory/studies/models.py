@@ -25,6 +25,7 @@ class Study(models.Model):
     measures = models.JSONField(default=list, help_text="The first one decides")
     smallest_effect_percent = models.FloatField(default=5, help_text="Smaller differences do not matter")
     prediction = models.JSONField(default=dict, blank=True, help_text="Calculator, inputs and what it predicts")
+    quality = models.JSONField(default=dict, blank=True, help_text="The questions put to each arm; empty: none")
     factor = models.CharField(max_length=60, blank=True, help_text="What the arms' x is, such as prompt tokens")
     repeats = models.PositiveSmallIntegerField(default=3)
     order = models.CharField(max_length=10, choices=Order, default=Order.ABBA)
@@ -106,10 +107,14 @@ class Trial(models.Model):
 
 
 class Slot(models.Model):
-    """One turn of a trial, in the order that was drawn when it began. ``note``: why it has no run."""
+    """One turn of a trial, in the order that was drawn when it began. ``note``: why it has no run.
+
+    The evaluations come after all repeats; their ``repeat`` is 0.
+    """
 
     trial = models.ForeignKey(Trial, on_delete=models.CASCADE, related_name="slots")
     index = models.PositiveSmallIntegerField()
+    kind = models.CharField(max_length=10, choices=Run.Kind, default=Run.Kind.LOAD)
     repeat = models.PositiveSmallIntegerField()
     arm = models.ForeignKey(Arm, on_delete=models.CASCADE, related_name="slots")
     run = models.OneToOneField(Run, null=True, blank=True, on_delete=models.PROTECT, related_name="slot")
@@ -120,4 +125,4 @@ class Slot(models.Model):
         constraints = (models.UniqueConstraint(fields=("trial", "index"), name="slot_once_per_trial"),)
 
     def __str__(self) -> str:
-        return f"repeat {self.repeat}, {self.arm}"
+        return f"quality, {self.arm}" if self.kind == Run.Kind.QUALITY else f"repeat {self.repeat}, {self.arm}"

@@ -43,7 +43,7 @@ DERIVED: dict[str, Callable[[Numbers], float | None]] = {
 
 
 #: Shares that the server's own counters give (docs/server-metrics.md).
-SERVER_SHARES = ("accepted_share", "prefix_hit_share")
+SERVER_SHARES = ("accepted_share", "prefix_hit_share", "sent_on_share")
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,12 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
+from observatory.quality import evaluations
 from observatory.runs import dispatch, states
 from observatory.runs.models import Run
-from observatory.studies import design, verdict
+from observatory.studies import design, quality, questions, verdict
 from observatory.studies.findings import Result
+from observatory.studies.measures import DesignError
 from observatory.studies.models import Arm, Slot, Study, Trial
 from runners.spec import SpecError
 
@@ -37,12 +39,17 @@ def start(study: Study, trigger: str, user: User | None = None) -> Trial:
 
 def create(study: Study, trigger: str, user: User | None = None) -> Trial:
     """A new trial with its order drawn; ``advance`` queues its first run. Raises Busy."""
+    arms = list(study.arms.all())
+    asked = questions.asked_once(study, arms) if study.quality else []
+    turns = [(Run.Kind.LOAD, *turn) for turn in design.turns(study, arms)] + [
+        (Run.Kind.QUALITY, 0, arm) for arm in asked
+    ]
     try:
         with transaction.atomic():
             trial = Trial.objects.create(study=study, trigger=trigger, started_by=user)
             Slot.objects.bulk_create(
-                Slot(trial=trial, index=index, repeat=repeat, arm=arm)
-                for index, (repeat, arm) in enumerate(design.turns(study, list(study.arms.all())))
+                Slot(trial=trial, index=index, kind=kind, repeat=repeat, arm=arm)
+                for index, (kind, repeat, arm) in enumerate(turns)
             )
     except IntegrityError:
         raise Busy(study.trials.get(status=Trial.Status.RUNNING)) from None
@@ -73,6 +80,9 @@ def advance(trial_id: int) -> None:
     slots = list(trial.slots.select_related("run", "arm__study", "arm__benchmark__deployment__endpoint"))
     if any(slot.run is not None and not slot.run.ended for slot in slots):
         return
+    if any(slot.kind == Run.Kind.QUALITY and slot.run is not None for slot in slots):
+        evaluations.take_in()
+        quality.settle(trial)
     for slot in slots:
         if slot.run is None and not slot.note and _queue(trial, slot, slots):
             return
@@ -86,7 +96,7 @@ def _queue(trial: Trial, slot: Slot, slots: list[Slot]) -> bool:
     if not slot.note:
         try:
             run = _claim(trial, slot)
-        except SpecError as error:
+        except (SpecError, DesignError) as error:
             slot.note = f"It cannot be run: {error}"
     if slot.note:
         Slot.objects.filter(pk=slot.pk, run=None).update(note=slot.note)
@@ -97,21 +107,45 @@ def _queue(trial: Trial, slot: Slot, slots: list[Slot]) -> bool:
 
 
 def _claim(trial: Trial, slot: Slot) -> Run | None:
-    """The run of this slot; None when another caller has made it, or the trial has been cancelled meanwhile."""
-    asked = design.asked_of(slot.arm, slot.repeat)
+    """The run of this slot; None when another caller has made it, or the trial has been cancelled meanwhile.
+
+    Raises SpecError where it cannot be asked.
+    """
     with transaction.atomic():
         if not list(Trial.objects.select_for_update().filter(pk=trial.pk, status=Trial.Status.RUNNING)):
             return None
         if not Slot.objects.filter(pk=slot.pk, run=None).exists():
             return None
-        run = states.queue(slot.arm.benchmark, Run.Trigger.STUDY, trial.started_by, asked=asked)
+        run = _evaluation(trial, slot.arm) if slot.kind == Run.Kind.QUALITY else _load(trial, slot)
         Slot.objects.filter(pk=slot.pk).update(run=run)
         return run
 
 
+def _load(trial: Trial, slot: Slot) -> Run:
+    asked = design.asked_of(slot.arm, slot.repeat)
+    return states.queue(slot.arm.benchmark, Run.Trigger.STUDY, trial.started_by, asked=asked)
+
+
+def _evaluation(trial: Trial, arm: Arm) -> Run:
+    asked = questions.read(trial.study)
+    assert asked is not None  # noqa: S101
+    queued = evaluations.queue(
+        arm.deployment,
+        asked.chosen(),
+        Run.Trigger.STUDY,
+        trial.started_by,
+        concurrency=asked.concurrency,
+        output_tokens=asked.output_tokens,
+        target=questions.target(trial.study, arm.spec),
+    )
+    assert queued.job is not None  # noqa: S101
+    return queued.job
+
+
 def _given_up(arm: Arm, slots: list[Slot]) -> str:
     """An arm whose first run failed, with nothing measured, is not tried again: it would only fail again."""
-    runs = [slot.run for slot in slots if slot.arm_id == arm.pk and slot.run is not None]
+    own = [slot for slot in slots if slot.arm_id == arm.pk and slot.kind == Run.Kind.LOAD]
+    runs = [slot.run for slot in own if slot.run is not None]
     if runs and all(run.status == Run.Status.FAILED for run in runs):
         return f"Run {runs[-1].pk} of this arm failed: {runs[-1].reason}"
     return ""

@@ -5,19 +5,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from observatory.compare.refusals import refusal_of, refusals
-from observatory.studies import measures, prediction
+from observatory.studies import measures, prediction, quality, quality_rows
 from observatory.studies.findings import Cell, Effect, Missing, Result, Row, Word
+from observatory.studies.judging import judged
 from observatory.studies.measured import ArmTurns, by_arm, turns_of, work_differs
 from observatory.studies.measures import Measure
 from observatory.studies.models import Study, Trial
 from observatory.studies.prediction import Subject
-from observatory.studies.statistics import MIN_REPEATS, Estimate, mean, paired_difference, paired_ratio
+from observatory.studies.quality_words import beside, quality_notes
+from observatory.studies.statistics import MIN_REPEATS, mean, paired_difference, paired_ratio
 from observatory.studies.words import answer, notes
-from runners.metrics import Better, Mark
+from runners.metrics import Mark
 
 
-def of(trial: Trial) -> Result:
-    """What the trial says as it stands; it may still be running."""
+def of(trial: Trial, task_set: str = "") -> Result:
+    """What the trial says as it stands; it may still be running. ``task_set``: the fingerprint of that on which quality
+    is shown; that of the study, else the one that most arms were asked.
+    """
     study, turns = trial.study, turns_of(trial)
     arms = by_arm(turns)
     rows = tuple(_row(study, measure, arms) for measure in measures.read(study.measures))
@@ -28,8 +32,10 @@ def of(trial: Trial) -> Result:
         for turn in turns
         if turn.stage is None and not turn.waits
     )
-    word, words = answer(rows[0], [found.arm for found in arms])
-    return Result(tuple(arms), tuple(turns), rows, missing, words, word, notes(study, rows[0], arms, missing))
+    found = quality.of(trial, [found.arm for found in arms], task_set)
+    word, words = beside(*answer(rows[0], [arm.arm for arm in found.arms]), found)
+    said = (*notes(study, rows[0], arms, missing), *quality_notes(found))
+    return Result(tuple(arms), tuple(turns), rows, missing, words, word, said, found)
 
 
 def _row(study: Study, measure: Measure, arms: Sequence[ArmTurns]) -> Row:
@@ -67,30 +73,15 @@ def _effect(study: Study, measure: Measure, baseline: ArmTurns, arm: ArmTurns, c
     estimate = (paired_ratio if relative else paired_difference)(base, other, comparisons)
     if estimate is None:
         return Effect(Word.REFUSED, None, relative, _why_none(measure, first, second))
-    return _judged(measure, estimate, relative, study.smallest_effect_percent)
+    if estimate.n < MIN_REPEATS:
+        return Effect(Word.TOO_FEW, estimate, relative, f"{estimate.n} of at least {MIN_REPEATS}")
+    return judged(measure, estimate, relative, study.smallest_effect_percent)
 
 
 def _why_none(measure: Measure, first: Mapping[int, float], second: Mapping[int, float]) -> str:
     if first and second:
         return "the two arms share no repeat"
     return f"no repeat has a {measure.label} of both"
-
-
-def _judged(measure: Measure, estimate: Estimate, relative: bool, smallest_percent: float) -> Effect:
-    if estimate.n < MIN_REPEATS or estimate.low is None or estimate.high is None:
-        return Effect(Word.TOO_FEW, estimate, relative, f"{estimate.n} of at least {MIN_REPEATS}")
-    low, high = (100 * (bound - 1) if relative else bound for bound in (estimate.low, estimate.high))
-    bound = smallest_percent if relative or measure.metric.unit == "%" else 0.0
-    if -bound <= low and high <= bound:
-        return Effect(Word.NO_MATTER, estimate, relative)
-    if low <= 0 <= high:
-        return Effect(Word.UNCLEAR, estimate, relative, "the interval includes no effect")
-    small = "it may be smaller than what matters" if min(abs(low), abs(high)) < bound else ""
-    if measure.better is Better.NEITHER:
-        return Effect(Word.HIGHER if low > 0 else Word.LOWER, estimate, relative, small)
-    return Effect(
-        Word.BETTER if (low > 0) == (measure.better is Better.HIGHER) else Word.WORSE, estimate, relative, small
-    )
 
 
 def _with_theory(study: Study, row: Row, arms: Sequence[ArmTurns]) -> Row:
@@ -108,6 +99,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "comparable": result.comparable,
         "arms": [found.arm.name for found in result.arms],
         "rows": flat_rows(result),
+        "quality": quality_rows.to_json(result.quality),
         "missing": [dataclasses.asdict(missing) for missing in result.missing],
         "notes": list(result.notes),
     }
@@ -115,11 +107,12 @@ def to_json(result: Result) -> dict[str, Any]:
 
 def flat_rows(result: Result) -> list[dict[str, Any]]:
     """One row per measure and arm, the same columns in each: for JSON and CSV."""
-    return [
+    measured = [
         _flat(row.measure, found, cell)
         for row in result.rows
         for found, cell in zip(result.arms, row.cells, strict=True)
     ]
+    return measured + quality_rows.flat(result.quality)
 
 
 def _flat(measure: Measure, found: ArmTurns, cell: Cell) -> dict[str, Any]:
@@ -136,6 +129,7 @@ def _flat(measure: Measure, found: ArmTurns, cell: Cell) -> dict[str, Any]:
         "value_low": cell.mean.low if cell.mean else None,
         "value_high": cell.mean.high if cell.mean else None,
         "repeats": cell.mean.n if cell.mean else 0,
+        "questions": None,
         "mark": cell.mark,
         "effect": None if estimate is None else ("ratio" if effect and effect.relative else "difference"),
         "effect_value": estimate.value if estimate else None,

@@ -9,18 +9,18 @@ from observatory.studies.statistics import Estimate
 from runners.metrics import display, significant
 
 
-def answer(row: Row, arms: Sequence[Arm]) -> tuple[str, str]:
-    """(verdict, sentence): of the arm that stands furthest from the baseline among those that are decided; where the
-    arms lie along a factor, of the last.
+def answer(row: Row, arms: Sequence[Arm]) -> tuple[str, str, Arm | None]:
+    """(verdict, sentence, arm): of the arm that stands furthest from the baseline among those that are decided; where
+    the arms lie along a factor, of the last.
     """
     judged = [(arm, cell) for arm, cell in zip(arms, row.cells, strict=True) if cell.effect and cell.effect.estimate]
     if not judged:
         refusal = next((cell.effect.reason for cell in row.cells if cell.effect and cell.effect.reason), "")
-        return Word.REFUSED, f"The arms cannot be compared{f': {refusal}' if refusal else ''}."
+        return Word.REFUSED, f"The arms cannot be compared{f': {refusal}' if refusal else ''}.", None
     along = all(arm.x is not None for arm in arms)
     arm, cell = judged[-1] if along else max(judged, key=lambda pair: _weight(pair[1]))
     assert cell.effect is not None  # noqa: S101
-    return cell.effect.word, f"{sentence(row, arms[0], arm, cell)}{_theory(cell)}"
+    return cell.effect.word, f"{sentence(row, arms[0], arm, cell)}{_theory(cell)}", arm
 
 
 def _weight(cell: Cell) -> tuple[bool, float]:
@@ -72,7 +72,7 @@ def _amount(value: float, relative: bool, unit: str) -> str:
             return f"{significant(value)} times"
         return f"{significant(abs(value - 1) * 100)} % {'higher' if value >= 1 else 'lower'}"
     text = f"{significant(abs(value))} points" if unit == "%" else " ".join(display(abs(value), unit)).strip()
-    return f"{text} {'higher' if value >= 0 else 'lower'}"
+    return f"{text} {'higher' if value > 0 else 'lower'}" if value else text
 
 
 def _server_words(turns: ArmTurns) -> str:
@@ -81,6 +81,7 @@ def _server_words(turns: ArmTurns) -> str:
     names = {
         "accepted_share": "of the drafted tokens were accepted",
         "prefix_hit_share": "of the prompt came from the cache",
+        "sent_on_share": "of the requests were asked of the large model",
     }
     found = [
         f"{significant(100 * means[name, 'mean'])} % {words}"

@@ -14,10 +14,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from observatory.theory.formats import Matrix
+from runners.gguf import read_head, read_text
 
-_MOST_NAMES = 100_000
 _LONGEST_HEADER = 100_000_000
-_LONGEST_TEXT = 1_000_000
 
 
 class TensorError(ValueError):
@@ -150,55 +149,19 @@ def _safetensors(file: BinaryIO) -> tuple[Tensor, ...]:
     return tuple(found)
 
 
-#: Sizes of the plain kinds of metadata values of GGUF, by number; 8 is text and 9 a list.
-_VALUE_SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-
-
 def _gguf(file: BinaryIO) -> tuple[Tensor, ...]:
-    _, version, count, pairs = struct.unpack("<4sIQQ", file.read(24))
-    if version not in (2, 3):
-        raise TensorError(f"GGUF version {version} is not known. Versions 2 and 3 are.")
-    if count > _MOST_NAMES or pairs > _MOST_NAMES:
-        raise TensorError("The GGUF header is damaged. Fetch the file again.")
-    alignment = 32
-    for _ in range(pairs):
-        key, (kind,) = _text(file), struct.unpack("<I", file.read(4))
-        if key == "general.alignment" and kind == 4:
-            (alignment,) = struct.unpack("<I", file.read(4))
-        else:
-            _skip(file, kind)
-    heads = [_gguf_tensor(file) for _ in range(count)]
+    head = read_head(file, {"general.alignment"})
+    alignment = int(head.values.get("general.alignment", 32))
+    heads = [_gguf_tensor(file) for _ in range(head.tensors)]
     start = -(-file.tell() // alignment) * alignment
     return tuple(Tensor(name, shape, kind, start + offset) for name, shape, kind, offset in heads)
 
 
 def _gguf_tensor(file: BinaryIO) -> tuple[str, tuple[int, ...], Kind, int]:
-    name, (dimensions,) = _text(file), struct.unpack("<I", file.read(4))
+    name, (dimensions,) = read_text(file), struct.unpack("<I", file.read(4))
     if dimensions > 8:
         raise TensorError("The GGUF header is damaged. Fetch the file again.")
     lengths = struct.unpack(f"<{dimensions}Q", file.read(8 * dimensions))
     number, offset = struct.unpack("<IQ", file.read(12))
     kind = _GGUF_KINDS.get(number, Kind(f"type {number}", 1, 0))
     return name, tuple(reversed(lengths)), kind, offset
-
-
-def _text(file: BinaryIO) -> str:
-    (length,) = struct.unpack("<Q", file.read(8))
-    if length > _LONGEST_TEXT:
-        raise TensorError("The GGUF header is damaged. Fetch the file again.")
-    return file.read(length).decode("utf-8", "replace")
-
-
-def _skip(file: BinaryIO, kind: int) -> None:
-    """Past one metadata value."""
-    if kind == 8:
-        _text(file)
-    elif kind == 9:
-        inner, count = struct.unpack("<IQ", file.read(12))
-        if inner in _VALUE_SIZES:
-            file.seek(_VALUE_SIZES[inner] * count, 1)
-        else:
-            for _ in range(count):
-                _skip(file, inner)
-    else:
-        file.seek(_VALUE_SIZES[kind], 1)

@@ -22,6 +22,8 @@ _INHERITED = (
     "HIP_VISIBLE_DEVICES", "HF_HOME", "HF_TOKEN", "HF_ENDPOINT", "XDG_CACHE_HOME", "http_proxy", "https_proxy",
     "no_proxy",
 )  # fmt: skip
+#: Where files and vLLM are: what a router needs to start its engines.
+_PLACES = ("VAR_DIR", "VLLM_PYTHON")
 _ROOT = Path(__file__).resolve().parents[2]
 _LOOK_S = 0.2
 
@@ -87,7 +89,20 @@ def _command(recipe: Recipe, host: str, port: int, tell: Tell) -> Plan:
     return Plan(tuple(words), dict(recipe.environment), port)
 
 
-_PLANS = {Engine.LLAMA_CPP: _llamacpp, Engine.VLLM: _vllm, Engine.COMMAND: _command}
+def _router(recipe: Recipe, host: str, port: int, tell: Tell) -> Plan:
+    """Its process starts the engines; here their files are made, and what they lack is said."""
+    engines = [plan(upstream, host, 0, tell) for upstream in recipe.upstreams]
+    environment = {name: os.environ[name] for name in _PLACES if name in os.environ}
+    command = (
+        sys.executable, "-m", "runners.engines.router",
+        json.dumps({"host": host, "port": port, "options": recipe.options}),
+    )  # fmt: skip
+    sums = dict.fromkeys(line for engine in engines for line in engine.files)
+    versions = dict.fromkeys(engine.version for engine in engines if engine.version)
+    return Plan(command, environment, port, ", ".join(versions), tuple(sums))
+
+
+_PLANS = {Engine.LLAMA_CPP: _llamacpp, Engine.VLLM: _vllm, Engine.COMMAND: _command, Engine.ROUTER: _router}
 
 
 class _Files:

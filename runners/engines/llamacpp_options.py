@@ -60,5 +60,6 @@ OPTIONS = (
     Option("speculative.ngram_mod.n_match", Kind.INTEGER, "tokens that must recur", least=1),
     Option("speculative.ngram_mod.n_max", Kind.INTEGER, "most tokens drafted then", least=1),
     Option("speculative.ngram_mod.n_min", Kind.INTEGER, "fewest tokens drafted then", least=0),
+    Option("chat_template", Kind.TEXT, "how chats become a prompt, in Jinja on one line; else the model's own"),
     Option("task", Kind.CHOICE, "what it serves", TASKS),
 )

@@ -23,6 +23,7 @@ class Kind(StrEnum):
     TEXTS = "a list of texts"
     MODEL = "a model"
     OBJECT = "an object"
+    RECIPES = "a list of recipes"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class Option:
                 return bool(_texts(value))
             case Kind.OBJECT:
                 return isinstance(value, dict)
+            case Kind.RECIPES:
+                return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
         return isinstance(value, str) and bool(value) and "\0" not in value
 
     def _in_bounds(self, value: Any) -> bool:
@@ -93,7 +96,7 @@ def typed(value: Any) -> str:
     """A value as ``of_text`` reads it."""
     if isinstance(value, str):
         return value
-    return ",".join(value) if isinstance(value, list) else json.dumps(value)
+    return ",".join(value) if _texts(value) else json.dumps(value)
 
 
 def pairs(lines: Iterable[str], path: str) -> list[tuple[str, str]]:

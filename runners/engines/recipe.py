@@ -11,6 +11,8 @@ from typing import Any, Self
 from runners.engines import llamacpp_options, options, vllm_options
 from runners.engines.derived import HF, Derived
 from runners.engines.packaged import MODEL_NAME
+from runners.router import options as router_options
+from runners.router.settings import complaint
 from runners.strict_json import SpecError, build
 
 __all__ = ["OPTIONS", "Engine", "Recipe", "SpecError"]
@@ -20,6 +22,7 @@ class Engine(StrEnum):
     LLAMA_CPP = "llama.cpp"
     VLLM = "vllm"
     COMMAND = "command"
+    ROUTER = "router"
 
 
 #: What each engine may be told.
@@ -27,6 +30,7 @@ OPTIONS = {
     Engine.LLAMA_CPP: llamacpp_options.OPTIONS,
     Engine.VLLM: vllm_options.OPTIONS,
     Engine.COMMAND: (),
+    Engine.ROUTER: router_options.OPTIONS,
 }
 #: Variables that change how an engine computes, and none that make a program load other code.
 _VARIABLES = re.compile(r"(OMP|KMP|GOMP|MKL|DNNL|OPENBLAS|GGML|LLAMA|VLLM|TORCH|CUDA|NCCL|HF|TOKENIZERS)_[A-Z0-9_]+")
@@ -79,6 +83,8 @@ class Recipe:
             raise SpecError(f"recipe.ready_s: more than 0 and at most {MOST_READY_S:g} seconds")
         self._check_command()
         self._check_environment()
+        if self.engine is Engine.ROUTER:
+            self._check_router()
 
     def _check_text(self) -> None:
         """A database must take it."""
@@ -102,6 +108,21 @@ class Recipe:
             if asked.is_folder is not (self.engine is Engine.VLLM):
                 fix = f"{MODEL_NAME}:{HF}" if self.engine is Engine.VLLM else f"{MODEL_NAME}:Q8_0"
                 raise SpecError(f"recipe.{name}: {self.engine.value} does not read {asked.form}; write such as {fix}")
+
+    def _check_router(self) -> None:
+        if self.model or self.environment:
+            field = "model" if self.model else "environment"
+            raise SpecError(f"recipe.{field}: a router has none of its own; say it in each of the upstreams")
+        path, upstreams = f"recipe.options.{router_options.UPSTREAMS}", self.options.get(router_options.UPSTREAMS, [])
+        for index, upstream in enumerate(upstreams):
+            if upstream.get("engine") == Engine.ROUTER:
+                raise SpecError(f"{path}[{index}].engine: no router behind a router")
+            try:
+                Recipe.from_json(upstream)
+            except SpecError as error:
+                raise SpecError(f"{path}[{index}]{str(error).removeprefix('recipe')}") from None
+        if found := complaint(router_options.settings_of(self.options), len(upstreams)):
+            raise SpecError(f"{path}: {found}")
 
     def _check_command(self) -> None:
         if self.engine is not Engine.COMMAND:
@@ -130,8 +151,15 @@ class Recipe:
                 )
 
     @property
+    def upstreams(self) -> "tuple[Recipe, ...]":
+        """Of the engines behind a router."""
+        return tuple(map(Recipe.from_json, self.options.get(router_options.UPSTREAMS, [])))
+
+    @property
     def served_name(self) -> str:
-        """The model's name in requests."""
+        """The model's name in requests; that of a router's first engine, which the router puts right for the others."""
+        if self.engine is Engine.ROUTER:
+            return self.upstreams[0].served_name
         named = self.options.get("served-model-name")
         if isinstance(named, str):
             return named

@@ -143,7 +143,7 @@ class Answer:
             "input_tokens": usage.prompt if usage else None,
             "cached_tokens": usage.cached if usage else None,
             "output_tokens": output_tokens,
-            "reasoning_tokens": usage.reasoning if usage else None,
+            "reasoning_tokens": said.reasoning_tokens,
             "counted_tokens": counted_tokens,
             "token_source": source,
             "events": len(stamps),

@@ -1,15 +1,15 @@
 """The work of a run in slices and by request, from its rows: what ``runners.power.attribution`` is fitted to."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from runners.load.rows import MISSING, Bools, Ints, StageRows, Window
-from runners.load.statistics import Floats, rate
+from runners.load.rowfiles import Rows
+from runners.load.rows import MISSING, StageRows, Window
+from runners.load.statistics import Bools, Floats, Ints, rate
 from runners.metrics import Mark
 from runners.power.attribution import Fit, Term, Work, attribute, attributed_median, fit
 
@@ -31,21 +31,45 @@ def slices(window: Window) -> list[tuple[int, int]]:
 def work_in(rows: StageRows, start_ns: int, end_ns: int) -> Work:
     """What each row of the stage did between two moments.
 
-    Prompts are taken to be worked on evenly from sending to the first token; cached prompt tokens take no work. Time
-    is shared: each moment is divided among the requests in flight.
+    Time is shared: each moment is divided among the requests in flight.
     """
-    sent, first, end = rows.sent_ns, rows.ints("first_token_ns"), rows.end_ns
-    was_sent = sent != MISSING
-    answered = was_sent & (first != MISSING)
+    decode, reads = np.zeros(len(rows)), np.zeros(len(rows))
+    for at, stamps, tokens, read in _decoded(rows):
+        held = (stamps >= start_ns) & (stamps < end_ns)
+        np.add.at(decode, at[held], tokens[held])
+        np.add.at(reads, at[held], read[held])
+    seconds = _shared_seconds(rows.sent_ns, rows.end_ns, rows.sent_ns != MISSING, start_ns, end_ns)
+    return Work(seconds, _prefill(rows, start_ns, end_ns), decode, reads)
+
+
+def _prefill(rows: StageRows, start_ns: int, end_ns: int) -> Floats:
+    """Prompts are taken to be worked on evenly from sending to the first token; cached prompt tokens take no work."""
+    sent, first = rows.sent_ns, rows.ints("first_token_ns")
     prompt = np.maximum(rows.ints("input_tokens"), 0) - np.maximum(rows.ints("cached_tokens"), 0)
     inside = _overlap(sent, first, start_ns, end_ns) / np.maximum(first - sent, 1)
-    prefill = np.where(answered, np.maximum(prompt, 0) * inside, 0.0)
-    at, stamps, tokens = rows.token_events
-    held = (stamps >= start_ns) & (stamps < end_ns)
-    decode = np.bincount(at[held], weights=tokens[held], minlength=len(sent)).astype(np.float64)
-    context = np.maximum(rows.ints("input_tokens"), 0)[at] + _tokens_before(at, tokens)
-    reads = np.bincount(at[held], weights=(tokens * context)[held] / 1e6, minlength=len(sent)).astype(np.float64)
-    return Work(_shared_seconds(sent, end, was_sent, start_ns, end_ns), prefill, decode, reads)
+    answered = (sent != MISSING) & (first != MISSING)
+    return np.asarray(np.where(answered, np.maximum(prompt, 0) * inside, 0.0), dtype=np.float64)
+
+
+def _decoded(rows: StageRows) -> Iterator[tuple[Ints, Ints, Floats, Floats]]:
+    """Of token events, some requests at a time: row, stamp, tokens, and context read for them (millions of tokens)."""
+    prompts = np.maximum(rows.ints("input_tokens"), 0)
+    for events in rows.events():
+        at, tokens = events.rows, events.tokens
+        context = prompts[at] + _tokens_before(at, tokens)
+        yield at, events.stamps, tokens, tokens * context / 1e6
+
+
+def _work_of_slices(rows: StageRows, parts: Sequence[tuple[int, int]]) -> Iterator[tuple[float, float, float]]:
+    """Prefill, decode and KV reads of each of the slices, which follow each other."""
+    edges = np.array([parts[0][0], *(end for _, end in parts)])
+    decode, reads = np.zeros(len(parts) + 2), np.zeros(len(parts) + 2)  # with what was before and after
+    for _, stamps, tokens, read in _decoded(rows):
+        part = np.searchsorted(edges, stamps, side="right")
+        decode += np.bincount(part, weights=tokens, minlength=len(decode))
+        reads += np.bincount(part, weights=read, minlength=len(reads))
+    for number, (start, end) in enumerate(parts, start=1):
+        yield float(_prefill(rows, start, end).sum()), float(decode[number]), float(reads[number])
 
 
 def _overlap(start: Ints, end: Ints, start_ns: int, end_ns: int) -> Floats:
@@ -76,16 +100,17 @@ def _shared_seconds(sent: Ints, end: Ints, was_sent: Bools, start_ns: int, end_n
     return np.asarray(np.where(was_sent, part, 0.0), dtype=np.float64)
 
 
-def fit_run(stages: Sequence[tuple[StageRows, Window]], energy_of: EnergyOf, idle_w: float | None) -> Fit | None:
+def fit_run(stages: Iterable[tuple[StageRows, Window]], energy_of: EnergyOf, idle_w: float | None) -> Fit | None:
     """The fit over the slices of all stages; None when there are too few with a number."""
     found: list[tuple[float, float, float, float, float]] = []
     for rows, window in stages:
-        for start, end in slices(window):
-            energy_j = energy_of(start, end)
-            if energy_j is None:
-                continue
-            work = work_in(rows, start, end)
-            found.append((energy_j, (end - start) / 1e9, work.prefill.sum(), work.decode.sum(), work.kv_reads.sum()))
+        parts = slices(window)
+        energies_j = [energy_of(start, end) for start, end in parts]
+        if not any(energy_j is not None for energy_j in energies_j):
+            continue
+        for (start, end), energy_j, work in zip(parts, energies_j, _work_of_slices(rows, parts), strict=True):
+            if energy_j is not None:
+                found.append((energy_j, (end - start) / 1e9, *work))
     if not found:
         return None
     energies, seconds, prefill, decode, kv_reads = (np.array(column) for column in zip(*found, strict=True))
@@ -98,19 +123,19 @@ def request_energy(rows: StageRows, window: Window, found: Fit, energy_j: float)
 
 
 def add_medians(
-    table: pa.Table, stages: Sequence[dict[str, Any]], energy_of: EnergyOf, idle_w: float | None
+    every: Rows | pa.Table, stages: Sequence[dict[str, Any]], energy_of: EnergyOf, idle_w: float | None
 ) -> dict[str, Any] | None:
     """Gives each stage that has energy its ``wh_per_query_median``, by one fit over all of them, and returns the fit.
 
     None when the run is too short to tell how much its tokens took.
     """
     known = [stage for stage in stages if stage["window"] and stage["energy"] and stage["energy"]["it_j"] is not None]
-    parts = [(StageRows(table.filter(pc.equal(table["stage"], stage["index"]))), _window(stage)) for stage in known]
-    found = fit_run(parts, energy_of, idle_w)
+    found = fit_run(((StageRows(every, stage["index"]), _window(stage)) for stage in known), energy_of, idle_w)
     if found is None:
         return None
-    for stage, (rows, window) in zip(known, parts, strict=True):
-        median = median_metric(rows, window, found, stage["energy"]["it_j"])
+    for stage in known:
+        rows = StageRows(every, stage["index"])
+        median = median_metric(rows, _window(stage), found, stage["energy"]["it_j"])
         if median is not None:
             stage["metrics"]["wh_per_query_median"] = median
     return described(found)

@@ -73,14 +73,10 @@ def reason(code: str, text: str) -> dict[str, str]:
 
 def failures(rows: StageRows) -> dict[str, Any]:
     """Outcome -> how often, one example, and what to do; warm-up left out."""
-    details = rows.table.column("detail").to_pylist()
-    found: dict[str, Any] = {}
-    for row in np.flatnonzero(rows.measured & ~rows.ok):
-        name = str(rows.outcome[row])
-        entry = found.setdefault(name, {"count": 0, "example": "", "help": HELP[Outcome(name)]})
-        entry["count"] += 1
-        entry["example"] = entry["example"] or details[row] or ""
-    return found
+    return {
+        name: {"count": count, "example": rows.remarks.examples[name], "help": HELP[Outcome(name)]}
+        for name, count in rows.remarks.failures.items()
+    }
 
 
 def verdict(reasons: list[dict[str, str]], client: Client | None) -> str:
@@ -151,7 +147,7 @@ def _token_reasons(rows: StageRows, spec: RunSpec) -> list[dict[str, str]]:
     unknown, ok = int((rows.ints("output_tokens")[rows.ok] == MISSING).sum()), int(rows.ok.sum())
     words = (
         f"{unknown} of {ok} answers came without a token count: rates, energy and cost per token are left out; give a "
-        "tokenizer.json to have them counted"
+        "tokenizer.json or a GGUF model to have them counted"
     )
     return [reason("tokens_unknown", words)]
 

@@ -1,11 +1,12 @@
 """One row per request, spooled in append-only Arrow batches: a crash leaves a valid prefix."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 #: All stamps are CLOCK_MONOTONIC nanoseconds of the load host; null means that it never happened.
 SCHEMA = pa.schema(
@@ -106,23 +107,34 @@ class Spool:
         self.close()
 
 
-def read_spool(source: Path | bytes, schema: pa.Schema = SCHEMA) -> pa.Table:
-    """Every whole batch before the first that is not, however the spool was cut off or damaged; an empty table when not
-    even the schema is whole.
+_DAMAGED = (pa.ArrowException, OSError, UnicodeDecodeError)
+
+
+class Intact:
+    """Every whole batch of a spool before the first that is not, however it was cut off or damaged, and the byte at
+    which each begins; nothing, and the ``schema`` that was given, when not even its schema is whole.
     """
-    batches: list[pa.RecordBatch] = []
-    data = source if isinstance(source, bytes) else source.read_bytes()
-    try:
-        reader = pa.ipc.open_stream(data)
-        if all(reader.schema.names):  # a damaged name raises here
-            schema = reader.schema
-        while True:
-            batch = reader.read_next_batch()
-            batch.validate(full=True)  # offsets that lead outside of the batch would crash whoever reads them
-            batches.append(batch)
-    except (StopIteration, pa.ArrowException, OSError, UnicodeDecodeError):
-        return pa.Table.from_batches(batches, schema=schema)
+
+    def __init__(self, source: pa.NativeFile, schema: pa.Schema = SCHEMA) -> None:
+        self.schema = schema
+        self._source, self._reader = source, None
+        with suppress(*_DAMAGED):
+            reader = pa.ipc.open_stream(source)
+            if all(reader.schema.names):  # a damaged name raises here
+                self.schema, self._reader = reader.schema, reader
+
+    def __iter__(self) -> Iterator[tuple[int, pa.RecordBatch]]:
+        while self._reader is not None:
+            at = self._source.tell()
+            try:
+                batch = self._reader.read_next_batch()
+                batch.validate(full=True)  # offsets that lead outside of the batch would crash whoever reads them
+            except (StopIteration, *_DAMAGED):
+                return
+            yield at, batch
 
 
-def write_parquet(table: pa.Table, path: Path) -> None:
-    pq.write_table(table, path, compression="zstd")
+def read_spool(source: Path | bytes, schema: pa.Schema = SCHEMA) -> pa.Table:
+    """All that is intact of a spool, in memory."""
+    found = Intact(pa.BufferReader(source if isinstance(source, bytes) else source.read_bytes()), schema)
+    return pa.Table.from_batches([batch for _, batch in found], schema=found.schema)

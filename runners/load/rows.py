@@ -1,21 +1,48 @@
-"""One stage's rows as arrays, and what follows from them: window, latencies, tokens by their stamps."""
+"""One stage's rows as arrays, and what follows from them: window, latencies, tokens by their stamps.
 
-from dataclasses import dataclass
+Held are the columns that hold one number a request, and of the token events the gaps alone: the events themselves are
+gone through anew each time they are needed.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from math import fsum
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from runners.load import tokenevents
 from runners.load.outcomes import Outcome
-from runners.load.statistics import Floats
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from runners.load.rowfiles import Rows, as_rows
+from runners.load.statistics import Bools, Floats, Ints
+from runners.load.tokenevents import Events, Gaps, Streams, events_of
 
 MISSING = -1
-_MULTI_TOKEN = 1.1
+
+_COLUMNS = (
+    "warmup",
+    "outcome",
+    "chain",
+    "turn",
+    "turns",
+    "due_ns",
+    "sent_ns",
+    "connect_ns",
+    "first_token_ns",
+    "first_answer_ns",
+    "last_token_ns",
+    "end_ns",
+    "asked_input_tokens",
+    "reusable_tokens",
+    "input_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "events",
+)
 
 
 @dataclass(frozen=True)
@@ -35,17 +62,6 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Gaps:
-    """Between consecutive token events, in milliseconds; each with the number of its request."""
-
-    event_ms: Floats
-    event_clusters: Ints
-    token_ms: Floats
-    token_clusters: Ints
-    same_read_share: float | None
-
-
-@dataclass(frozen=True)
 class Tasks:
     """``ms``: from the first send to the last token of each task that was finished."""
 
@@ -53,28 +69,60 @@ class Tasks:
     ms: Floats
 
 
-class StageRows:
-    """All rows of one stage, warm-up included; ``measured`` picks the planned ones."""
+@dataclass
+class Remarks:
+    """Flags of good rows, and of the planned rows of each other outcome how many there are and one example."""
 
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table
+    flags: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+
+
+def _counted(values: pa.Array) -> dict[str, int]:
+    return {item["values"]: item["counts"] for item in pc.value_counts(values).to_pylist()}
+
+
+def _example(failed: pa.RecordBatch, outcome: str) -> str:
+    told = failed.filter(pc.and_(pc.equal(failed["outcome"], outcome), pc.not_equal(failed["detail"], "")))
+    return str(told["detail"][0]) if told.num_rows else ""
+
+
+class StageRows:
+    """All rows of one stage, warm-up included, or of all stages where none is named; ``measured`` picks the planned
+    ones.
+    """
+
+    def __init__(self, rows: Rows | pa.Table, stage: int | None = None) -> None:
+        self._rows, self._stage = as_rows(rows), stage
+        self._counted: dict[Window, tuple[int, float]] = {}
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        return self._rows.columns([name for name in _COLUMNS if name in self._rows.schema.names], self._stage)
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def of_good(self, names: Sequence[str]) -> pa.Table:
+        """Columns of one number a request, of the good ones."""
+        return self._table.select(list(names)).filter(pa.array(self.good))
 
     def ints(self, name: str) -> Ints:
         """An integer column; MISSING (-1) where it is null."""
-        column = pc.fill_null(self.table.column(name).cast(pa.int64()), MISSING)
+        column = pc.fill_null(self._table.column(name).cast(pa.int64()), MISSING)
         return np.asarray(column.to_numpy(), dtype=np.int64)
 
     @cached_property
     def measured(self) -> Bools:
-        return np.asarray(pc.invert(self.table.column("warmup")).to_numpy(), dtype=np.bool_)
+        return np.asarray(pc.invert(self._table.column("warmup")).to_numpy(), dtype=np.bool_)
 
-    @cached_property
-    def outcome(self) -> NDArray[np.str_]:
-        return np.asarray(self.table.column("outcome").to_pylist(), dtype=np.str_)
+    def ended(self, outcome: Outcome) -> Bools:
+        found = pc.fill_null(pc.equal(self._table.column("outcome"), str(outcome)), False)
+        return np.asarray(found.to_numpy(), dtype=np.bool_)
 
     @cached_property
     def ok(self) -> Bools:
-        return np.asarray(self.outcome == str(Outcome.OK), dtype=np.bool_)
+        return self.ended(Outcome.OK)
 
     @cached_property
     def good(self) -> Bools:
@@ -101,18 +149,19 @@ class StageRows:
         return (last[rows] - first[rows]) / 1e6, rows
 
     @cached_property
-    def first_tokens(self) -> Floats:
-        """Tokens that came with the first read of each choice's stream, added up; an event counts as one token unless
-        the server tells, or sends clearly more tokens than events."""
-        rows, stamps, tokens = self.token_events
-        order, inner = self._timelines
-        if not len(rows):
-            return np.ones(len(self.table))
-        begins = np.concatenate(([True], ~inner))
-        timeline = np.cumsum(begins) - 1
-        with_first = stamps[order] == stamps[order][begins][timeline]
-        counted = np.where(tokens > _MULTI_TOKEN, tokens, 1.0)[order] * with_first
-        return np.asarray(np.bincount(rows[order], weights=counted, minlength=len(self.table)), dtype=np.float64)
+    def remarks(self) -> Remarks:
+        found, at = Remarks(), 0
+        for batch in self._rows.batches(["outcome", "detail", "flags", "retried"], self._stage):
+            own = slice(at, at := at + batch.num_rows)
+            good = batch.filter(pa.array(self.good[own]))
+            found.flags.update(_counted(pc.list_flatten(good["flags"])))
+            found.flags["retried"] += pc.sum(good["retried"]).as_py() or 0
+            failed = batch.filter(pa.array(self.measured[own] & ~self.ok[own]))
+            for name, count in _counted(failed["outcome"]).items():
+                found.failures[name] += count
+                found.examples[name] = found.examples.get(name) or _example(failed, name)
+        found.flags = +found.flags
+        return found
 
     @cached_property
     def tpot_ms(self) -> tuple[Floats, Ints]:
@@ -123,7 +172,7 @@ class StageRows:
         """
         _, rows = self.between_ms("first_token_ns", "last_token_ns")
         span_ms = self.decode_ms[rows]
-        after_first = self.ints("output_tokens")[rows] - self.first_tokens[rows]
+        after_first = self.ints("output_tokens")[rows] - self._streams.first_tokens[rows]
         known = after_first >= 1
         return span_ms[known] / after_first[known], rows[known]
 
@@ -131,55 +180,58 @@ class StageRows:
     def decode_ms(self) -> Floats:
         """From the first token to the last of each request, added up over its choices."""
         spans = (self.ints("last_token_ns") - self.ints("first_token_ns")) / 1e6
-        if self.table.column("event_choices").null_count < len(self.table):
-            rows, stamps, _ = self.token_events
-            order, inner = self._timelines
-            gaps_ms = np.diff(stamps[order])[inner] / 1e6
-            summed = np.bincount(rows[order][1:][inner], weights=gaps_ms, minlength=len(self.table))
-            several = np.asarray(pc.is_valid(self.table.column("event_choices")).to_numpy(), dtype=np.bool_)
-            spans = np.where(several, summed, spans)
-        return np.asarray(spans, dtype=np.float64)
+        several = self._streams.several
+        return np.asarray(spans if several is None else np.where(several, self._streams.summed_ms, spans))
 
-    @cached_property
-    def _timelines(self) -> tuple[Ints, Bools]:
-        """Token events in the order of request, choice, time; and for each but the first, whether it follows another
-        of the same choice."""
-        rows, stamps, _ = self.token_events
-        choices = np.zeros(len(rows), dtype=np.int64)
-        column = self.table.column("event_choices").combine_chunks()
-        has_choices = np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), dtype=np.bool_)
-        choices[has_choices[rows]] = pc.list_flatten(column).to_numpy(zero_copy_only=False)
-        order = np.lexsort((stamps, choices, rows)) if has_choices.any() else np.arange(len(rows))
-        same = (np.diff(rows[order]) == 0) & (np.diff(choices[order]) == 0)
-        return order, same
+    def events(self) -> Iterator[Events]:
+        """Of all rows, warm-up too, some requests at a time."""
+        return (events for _, _, events in self._events())
 
-    @cached_property
+    def _events(self) -> Iterator[tuple[int, int, Events]]:
+        """With the first row and the number of rows that they are of."""
+        at, output = 0, self.ints("output_tokens")
+        for batch in self._rows.batches(tokenevents.COLUMNS, self._stage):
+            for part in tokenevents.parts(batch):
+                own = slice(at, at + part.num_rows)
+                yield at, part.num_rows, events_of(part, at, self.sent_ns[own], output[own])
+                at = own.stop
+
+    @property
     def token_events(self) -> tuple[Ints, Ints, Floats]:
-        """Of all token events of ok requests, warm-up too: row number, absolute stamp, tokens that came with it."""
-        column = self.table.column("event_offsets_ns").combine_chunks()
-        lists = pc.list_value_length(column).to_numpy(zero_copy_only=False)
-        counts = np.nan_to_num(np.asarray(lists, dtype=np.float64)).astype(np.int64)
-        stamps = np.asarray(pc.list_flatten(column).to_numpy(zero_copy_only=False), dtype=np.int64)
-        rows = np.repeat(np.arange(len(counts)), counts)
-        stamps = stamps + self.sent_ns[rows]
-        output = self.ints("output_tokens")
-        mean_tokens = np.where(counts > 0, np.maximum(output, 0) / np.maximum(counts, 1), 0.0)
-        tokens = mean_tokens[rows]
-        told = pc.list_flatten(self.table.column("event_tokens").combine_chunks()).to_numpy(zero_copy_only=False)
-        has_told = np.asarray(pc.is_valid(self.table.column("event_tokens")).to_numpy(), dtype=np.bool_)
-        tokens[has_told[rows]] = told
-        return rows, stamps, tokens
+        """All of them at once: row number, absolute stamp, tokens that came with it."""
+        return tokenevents.joined(self.events())
+
+    @cached_property
+    def _streams(self) -> Streams:
+        found = Streams(len(self), self.good)
+        for at, rows, events in self._events():
+            found.add(events, at, rows)
+        return found
+
+    @property
+    def gaps(self) -> Gaps:
+        """Gaps of good requests, within one choice."""
+        return self._streams.gaps
 
     def output_tokens_in(self, window: Window) -> float:
-        rows, stamps, tokens = self.token_events
-        inside = window.holds(stamps) & self.ok[rows]
         whole = self.ok & (self.ints("events") == 0) & window.holds(self.ints("last_token_ns"))
-        return float(tokens[inside].sum() + np.maximum(self.ints("output_tokens")[whole], 0).sum())
+        tokens = self._streamed_in(window)[1]
+        return float(tokens + np.maximum(self.ints("output_tokens")[whole], 0).sum())
 
     def token_events_in(self, window: Window) -> int:
         """Of ok requests."""
-        rows, stamps, _ = self.token_events
-        return int((window.holds(stamps) & self.ok[rows]).sum())
+        return self._streamed_in(window)[0]
+
+    def _streamed_in(self, window: Window) -> tuple[int, float]:
+        """Events of ok requests in the window, and the tokens that came with them."""
+        if window not in self._counted:
+            count, tokens = 0, [0.0]
+            for events in self.events():
+                inside = window.holds(events.stamps) & self.ok[events.rows]
+                count += int(inside.sum())
+                tokens.append(float(events.tokens[inside].sum()))
+            self._counted[window] = count, fsum(tokens)
+        return self._counted[window]
 
     def input_tokens_in(self, window: Window) -> float:
         """Prompt tokens of ok requests, by the share of their time to the first token inside the window."""
@@ -200,21 +252,6 @@ class StageRows:
         known = (self.sent_ns != MISSING) & (until_ns != MISSING)
         inside = np.minimum(until_ns, window.end_ns) - np.maximum(self.sent_ns, window.start_ns)
         return np.where(known, np.clip(inside / np.maximum(until_ns - self.sent_ns, 1), 0.0, 1.0), 0.0)
-
-    @cached_property
-    def gaps(self) -> Gaps:
-        """Gaps of good requests, within one choice. An event of k tokens is one event gap and k token gaps of a k-th
-        each."""
-        rows, stamps, tokens = self.token_events
-        order, inner = self._timelines
-        inner = inner & self.good[rows[order][1:]]
-        event_ms = (np.diff(stamps[order]) / 1e6)[inner]
-        clusters, per_event = rows[order][1:][inner], tokens[order][1:][inner]
-        many = per_event > _MULTI_TOKEN
-        token_ms = np.where(many, event_ms / np.where(many, per_event, 1.0), event_ms)
-        repeats = np.where(many, np.maximum(np.rint(per_event), 1), 1).astype(np.int64)
-        same = float((event_ms == 0).mean()) if len(event_ms) else None
-        return Gaps(event_ms, clusters, np.repeat(token_ms, repeats), np.repeat(clusters, repeats), same)
 
     # the window
 
@@ -255,10 +292,10 @@ class StageRows:
 
     def _closed_window(self, measured_sent: Ints, target: int) -> Window | None:
         start_ns, stop_ns = self._spans_ns
-        times = np.concatenate((start_ns, stop_ns))
-        steps = np.concatenate((np.ones(len(start_ns)), -np.ones(len(stop_ns))))
-        order = np.lexsort((steps, times))
-        times, in_flight = times[order], np.cumsum(steps[order])
+        times = np.concatenate((2 * start_ns + 1, 2 * stop_ns))  # of one moment what stops comes first
+        times.sort()
+        in_flight = np.cumsum(np.where(times & 1, 1, -1), dtype=np.int32)
+        times >>= 1
         at_target = np.flatnonzero((in_flight >= target) & (times >= measured_sent.min()))
         if not len(at_target):
             return None

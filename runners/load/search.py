@@ -13,7 +13,15 @@ FINDINGS = ("max_load_under_slo", "saturation")
 
 _STEP = 2.0
 _GAIN = 0.05
-_TTFT_RISE = 0.1
+_RISE = 0.1
+#: A queue is one from so many requests on.
+_LEAST_QUEUED = 1.0
+_EVIDENCE = {
+    "queue": "the server's queue grew from {before:.1f} to {after:.1f} requests",
+    "ttft_ms": "TTFT rose from {before:.3g} to {after:.3g} ms",
+    "throughput": "two more steps gained nothing",
+    "failures": "requests fail at the next load",
+}
 
 
 def course_of(spec: RunSpec) -> Course:
@@ -194,50 +202,87 @@ class SloSearch(_Search):
 
 
 class SaturationSearch(_Search):
-    """Doubles the load until throughput has stopped rising while TTFT goes on doing so."""
+    """Doubles the load until throughput has stopped rising while requests wait ever longer: in the server's own queue,
+    where that is told, or by their TTFT.
+    """
 
     def _next_level(self) -> float | None:
         level = self._stages[-1]["load"]["value"]
-        return None if self._limited_by or self._flat() or level >= self._most else self._up(level)
+        return None if self._limited_by or self._evidence() or level >= self._most else self._up(level)
 
-    def _flat(self) -> bool:
-        """No gain, and a longer queue to show for it; or no gain twice."""
+    def _evidence(self) -> list[dict[str, Any]]:
+        """What shows that the last load is too much; nothing while throughput rises, or nothing else does."""
         if len(self._stages) < 2:
-            return False
-        if self._stages[-1]["verdict"] == "failed":
-            return True
-        slower = _mean(self._stages[-1], "ttft_ms") > (1 + _TTFT_RISE) * _mean(self._stages[-2], "ttft_ms")
-        return not self._gained(-1) and (slower or (len(self._stages) > 2 and not self._gained(-2)))
+            return []
+        before, after = self._stages[-2:]
+        if after["verdict"] == "failed":
+            return [{"of": "failures", "before": before.get("failed"), "after": after.get("failed")}]
+        if self._gained(-1):
+            return []
+        found = [_rise("queue", _queued(before), _queued(after), _LEAST_QUEUED)]
+        found.append(_rise("ttft_ms", _ttft_ms(before), _ttft_ms(after)))
+        if len(self._stages) > 2 and not self._gained(-2):
+            values = {"before": _throughput(self._stages[-3]), "after": _throughput(after)}
+            found.append({"of": "throughput", **values})
+        return [item for item in found if item]
 
     def _gained(self, position: int) -> bool:
         before, after = self._stages[position - 1], self._stages[position]
         return after["verdict"] != "failed" and _throughput(after) > (1 + _GAIN) * _throughput(before)
 
     def findings(self) -> dict[str, Any]:
-        """{"saturation": {kind, value, low, high, found, throughput, metric, limited_by, text}}: throughput rose from
-        ``low`` to ``value`` and no longer to ``high``.
+        """{"saturation": {kind, value, low, high, found, evidence, queue_known, throughput, metric, limited_by, text}}:
+        throughput rose from ``low`` to ``value`` and no longer to ``high``.
         """
         if not self._stages:
             return {"saturation": None}
-        flat = self._flat()
+        evidence = self._evidence()
         gaining = [i for i in range(len(self._stages)) if i == 0 or self._gained(i)]
         best = self._stages[gaining[-1]]
         before = self._stages[gaining[-1] - 1]["load"]["value"] if gaining[-1] else None
-        after = self._stages[gaining[-1] + 1]["load"]["value"] if flat else None
+        after = self._stages[gaining[-1] + 1]["load"]["value"] if evidence else None
         key = _throughput_key(best)
         found = {
             "kind": self._kind,
             "value": best["load"]["value"],
             "low": before,
             "high": after,
-            "found": flat,
+            "found": bool(evidence),
+            "evidence": evidence,
+            "queue_known": all(_queued(stage) is not None for stage in self._stages[-2:]),
             "throughput": _throughput(best) if key else None,
             "metric": key,
             "limited_by": self._limited_by or None,
         }
+        return {"saturation": found | {"text": self._words(found)}}
+
+    def _words(self, found: dict[str, Any]) -> str:
         name = long_name(self._kind, found["value"])
-        text = f"throughput stops rising beyond {name}" if flat else f"not saturated up to {name}"
-        return {"saturation": found | {"text": text}}
+        if not found["found"]:
+            return f"not saturated up to {name}"
+        said = [_EVIDENCE[item["of"]].format(**item) for item in found["evidence"]]
+        if not found["queue_known"]:
+            said.append("the queue of the server is not known")
+        elif all(item["of"] != "queue" for item in found["evidence"]):
+            said.append("the server's queue did not grow")
+        return f"throughput stops rising beyond {name}: {'; '.join(said)}"
+
+
+def _rise(of: str, before: float | None, after: float | None, least: float = 0.0) -> dict[str, Any] | None:
+    """None where it did not rise by enough, or is not known."""
+    if before is None or after is None or after < least or after <= (1 + _RISE) * before:
+        return None
+    return {"of": of, "before": before, "after": after}
+
+
+def _ttft_ms(stage: dict[str, Any]) -> float | None:
+    return _mean(stage, "ttft_ms") if stage["metrics"].get("ttft_ms") else None
+
+
+def _queued(stage: dict[str, Any]) -> float | None:
+    """Mean number of requests that waited in the server, by its own gauge; None where it has none."""
+    gauges = (stage.get("server") or {}).get("gauges", {})
+    return float(gauges["requests_queued"]["mean"]) if "requests_queued" in gauges else None
 
 
 def _mean(stage: dict[str, Any], key: str) -> float:

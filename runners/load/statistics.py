@@ -1,6 +1,7 @@
 """Exact percentiles and intervals of means."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,40 +9,66 @@ from numpy.typing import NDArray
 from runners.metrics import PERCENTILE_MIN_N, Mark
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 _RESAMPLES = 1_000
 _BOOTSTRAP_MAX_N = 2_000
 _PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
 
 
+@dataclass(frozen=True)
+class Clusters:
+    """Sum and number of the values of each request; 0 of one that has none."""
+
+    sums: Floats
+    counts: Floats
+
+    @classmethod
+    def of(cls, values: Floats, numbers: Ints) -> Self:
+        """``numbers``: the request that each value came from."""
+        _, numbers = np.unique(numbers, return_inverse=True)
+        sums = np.asarray(np.bincount(numbers, weights=values), dtype=np.float64)
+        return cls(sums, np.bincount(numbers).astype(np.float64))
+
+    def copy(self) -> "Clusters":
+        return Clusters(self.sums.copy(), self.counts.copy())
+
+    def add(self, rows: slice, at: Ints, values: Floats) -> None:
+        """``values`` of these requests, ``at`` the position of each one's request among them."""
+        size = rows.stop - rows.start
+        self.sums[rows] += np.bincount(at, weights=values, minlength=size)
+        self.counts[rows] += np.bincount(at, minlength=size)
+
+
 def distribution(
-    values: Floats, *, clusters: NDArray[np.int64] | None = None, mark: Mark = Mark.MEASURED
+    values: Floats, *, clusters: Clusters | None = None, mark: Mark = Mark.MEASURED
 ) -> dict[str, Any] | None:
     """{mean, low, high, p50, p90, p95, p99, min, max, n, mark}; None without values.
 
     Percentiles: linear interpolation between order statistics; null where the sample is too small. ``low`` and ``high``
-    bound the mean with 95 % confidence. ``clusters`` numbers the request that each value came from, so that the gaps of
-    one request are not taken for independent.
+    bound the mean with 95 % confidence. ``clusters`` adds up the values by request, so that the gaps of one request are
+    not taken for independent.
     """
     if not len(values):
         return None
     low, high = mean_interval(values, clusters)
     result: dict[str, Any] = {"mean": float(values.mean()), "low": low, "high": high}
-    for name, q in _PERCENTILES.items():
-        result[name] = float(np.percentile(values, q)) if len(values) >= PERCENTILE_MIN_N[name] else None
+    found = np.percentile(values, list(_PERCENTILES.values()))
+    for name, value in zip(_PERCENTILES, found, strict=True):
+        result[name] = float(value) if len(values) >= PERCENTILE_MIN_N[name] else None
     return result | {"min": float(values.min()), "max": float(values.max()), "n": len(values), "mark": str(mark)}
 
 
-def mean_interval(values: Floats, clusters: NDArray[np.int64] | None = None) -> tuple[float | None, float | None]:
+def mean_interval(values: Floats, clusters: Clusters | None = None) -> tuple[float | None, float | None]:
     """95 % interval of the mean: percentile bootstrap over requests, from a fixed seed; beyond 2,000 requests the
     normal approximation, which then agrees with it. (None, None) below two requests.
     """
     if clusters is None:
         sums, counts = values, np.ones(len(values))
     else:
-        _, numbers = np.unique(clusters, return_inverse=True)
-        sums = np.bincount(numbers, weights=values).astype(np.float64)
-        counts = np.bincount(numbers).astype(np.float64)
+        has = clusters.counts > 0
+        sums, counts = clusters.sums[has], clusters.counts[has]
     n = len(sums)
     if n < 2:
         return None, None

@@ -15,8 +15,9 @@ from runners.load.levels import by_level
 from runners.load.outcomes import Outcome
 from runners.load.plan import StagePlan, fixed_stages, stage_at
 from runners.load.prefixcache import cache_use
-from runners.load.rows import MISSING, Bools, StageRows, Window
-from runners.load.statistics import Floats, distribution, rate
+from runners.load.rowfiles import Rows, as_rows
+from runners.load.rows import MISSING, StageRows, Window
+from runners.load.statistics import Bools, Floats, distribution, rate
 from runners.loads import long_name
 from runners.metrics import DEFINITIONS_VERSION, Mark
 from runners.server.summary import reasons as server_reasons
@@ -29,7 +30,7 @@ ServerOf = Callable[[StageRows, int, Window | None], dict[str, Any] | None]
 
 
 def summarise_stage(
-    table: pa.Table,
+    every: Rows | pa.Table,
     plan: StagePlan,
     spec: RunSpec,
     *,
@@ -37,17 +38,17 @@ def summarise_stage(
     server_of: ServerOf | None = None,
     template_tokens: float | None = None,
 ) -> dict[str, Any]:
-    """One stage in the layout of docs/result-files.md, from the rows of ``table`` that belong to it; its energy is
+    """One stage in the layout of docs/result-files.md, from the rows that belong to it of ``every``; its energy is
     added by ``runners.energies``.
 
     ``template_tokens``: how long the endpoint's chat template is, where that is known.
     """
-    rows = StageRows(table.filter(pa.compute.equal(table.column("stage"), plan.index)))
+    rows = StageRows(every, plan.index)
     closed, ramped = spec.load.arrivals is Arrivals.CLOSED, spec.load.ramp_from is not None
     window = rows.whole if ramped else rows.window(plan.share.part(int(plan.level)) if closed else None)
     counts = _counts(rows)
     metrics = _metrics(rows, window, spec, counts)
-    cache, lengths, flags = cache_use(rows, template_tokens), length_classes(rows), _flags(rows)
+    cache, lengths, flags = cache_use(rows, template_tokens), length_classes(rows), dict(rows.remarks.flags)
     seen = Seen(rows, window, spec, plan, counts, metrics, cache, lengths)
     server = server_of(rows, plan.index, window) if server_of else None
     reasons = reasons_of(seen, client) + flag_reasons(flags, counts["ok"]) + server_reasons(server)
@@ -84,7 +85,7 @@ def _tasks(rows: StageRows) -> dict[str, int] | None:
 
 
 def summarise(
-    table: pa.Table,
+    rows: Rows | pa.Table,
     spec: RunSpec,
     stages: list[dict[str, Any]] | None = None,
     findings: dict[str, Any] | None = None,
@@ -94,7 +95,7 @@ def summarise(
     Without ``stages`` they are made from the rows alone, which is how a run that was cut off gets its numbers.
     """
     if stages is None:
-        stages = [summarise_stage(table, plan, spec) for plan in _plans_of(table, spec)]
+        stages = [summarise_stage(rows, plan, spec) for plan in _plans_of(as_rows(rows), spec)]
     bad = [stage for stage in stages if stage["verdict"] != "ok"]
     reasons = list(facts.pop("reasons", []))
     for stage in bad:
@@ -122,9 +123,11 @@ def summarise(
     }
 
 
-def _plans_of(table: pa.Table, spec: RunSpec) -> list[StagePlan]:
+def _plans_of(rows: Rows, spec: RunSpec) -> list[StagePlan]:
     """The stages that have rows. Those of a search are known by the level in their rows alone."""
-    levels = dict(zip(table.column("stage").to_pylist(), table.column("level").to_pylist(), strict=True))
+    levels: dict[int, float | None] = {}
+    for batch in rows.batches(["stage", "level"]):
+        levels |= dict(zip(batch["stage"].to_pylist(), batch["level"].to_pylist(), strict=True))
     if spec.load.search:
         return [stage_at(spec, index, level or spec.load.levels[0]) for index, level in sorted(levels.items())]
     return [plan for plan in fixed_stages(spec) if plan.index in levels]
@@ -134,23 +137,10 @@ def _plans_of(table: pa.Table, spec: RunSpec) -> list[StagePlan]:
 
 
 def _counts(rows: StageRows) -> dict[str, int]:
-    outcomes = rows.outcome[rows.measured]
-    planned = len(outcomes)
-    ok = int((outcomes == str(Outcome.OK)).sum())
-    cancelled = int((outcomes == str(Outcome.CANCELLED)).sum())
-    not_sent = int((outcomes == str(Outcome.NOT_SENT)).sum())
+    planned, ok = int(rows.measured.sum()), int(rows.good.sum())
+    cancelled, not_sent = (rows.remarks.failures[outcome] for outcome in (Outcome.CANCELLED, Outcome.NOT_SENT))
     failed = planned - ok - cancelled - not_sent
     return {"planned": planned, "ok": ok, "failed": failed, "cancelled": cancelled, "not_sent": not_sent}
-
-
-def _flags(rows: StageRows) -> dict[str, int]:
-    found: dict[str, int] = {}
-    lists = rows.table.column("flags").to_pylist()
-    retried = rows.table.column("retried").to_pylist()
-    for row in np.flatnonzero(rows.good):
-        for flag in [*(lists[row] or []), *(["retried"] if retried[row] else [])]:
-            found[flag] = found.get(flag, 0) + 1
-    return found
 
 
 # metrics
@@ -192,27 +182,25 @@ def _total(output: float | None, input_: float | None, spec: RunSpec) -> float |
 
 
 def _latencies(rows: StageRows, spec: RunSpec) -> dict[str, Any]:
-    ttft_ms, _ = rows.between_ms("sent_ns", "first_token_ns")
-    scheduled_ms, _ = rows.between_ms("due_ns", "first_token_ns")
-    e2e_ms, _ = rows.between_ms("sent_ns", "last_token_ns")
-    lag_ms, _ = rows.between_ms("due_ns", "sent_ns", within=rows.measured)
     tpot_ms, _ = rows.tpot_ms
     gaps = rows.gaps
     observable = gaps.same_read_share is not None and gaps.same_read_share <= SAME_READ_LIMIT
     connect_ns = rows.ints("connect_ns")[rows.good]
     return {
-        "ttft_ms": distribution(ttft_ms),
-        "ttft_from_schedule_ms": distribution(scheduled_ms),
+        "ttft_ms": distribution(rows.between_ms("sent_ns", "first_token_ns")[0]),
+        "ttft_from_schedule_ms": distribution(rows.between_ms("due_ns", "first_token_ns")[0]),
         "tpot_ms": distribution(tpot_ms),
+        "first_answer_ms": distribution(rows.between_ms("sent_ns", "first_answer_ns")[0]),
         "task_ms": distribution(rows.tasks.ms) if isinstance(spec.workload.source, Agents) else None,
         "itl_ms": distribution(gaps.token_ms, clusters=gaps.token_clusters) if observable else None,
         "event_gap_ms": distribution(gaps.event_ms, clusters=gaps.event_clusters) if observable else None,
-        "e2e_ms": distribution(e2e_ms),
+        "e2e_ms": distribution(rows.between_ms("sent_ns", "last_token_ns")[0]),
         "interactivity_tokens_per_s": distribution(1e3 / tpot_ms[tpot_ms > 0]),
         "input_tokens": distribution(_known(rows, "input_tokens")),
         "output_tokens": distribution(_known(rows, "output_tokens")),
+        "reasoning_tokens": distribution(_known(rows, "reasoning_tokens")),
         "connect_ms": distribution(connect_ns[connect_ns != MISSING] / 1e6),
-        "lag_ms": distribution(lag_ms),
+        "lag_ms": distribution(rows.between_ms("due_ns", "sent_ns", within=rows.measured)[0]),
     }
 
 

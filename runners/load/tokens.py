@@ -1,8 +1,13 @@
-"""Counting tokens as the model does: a tokenizer.json, or the endpoint's own /tokenize."""
+"""Counting tokens as the model does: a tokenizer.json, a GGUF model, or the endpoint's own /tokenize."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from runners.load.gguftokens import NotRead, gguf_tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 CountTokens = Callable[[str], int]
 
@@ -15,24 +20,35 @@ _ENOUGH_WORDS = 40
 
 
 def tokenizer_counter(path: str) -> CountTokens:
-    """Counts tokens with a tokenizer.json. Raises ValueError with what to do when it cannot be read."""
-    from tokenizers import Tokenizer
-
-    if _is_gguf(path):
-        raise ValueError(
-            f"the tokenizer {path} is a GGUF model, which is not read: leave it out where the server has /tokenize "
-            "(llama.cpp, vLLM, SGLang), which is then asked, or give the path of the model's tokenizer.json"
-        )
-    try:
-        tokenizer = Tokenizer.from_file(path)
-    except Exception as error:
-        raise ValueError(f"the tokenizer {path} cannot be read ({error}): give the path of a tokenizer.json") from None
+    """Counts tokens with a tokenizer.json or a GGUF model. Raises ValueError with what to do when it cannot be read."""
+    tokenizer = _from_gguf(path) if _is_gguf(path) else _from_json(path)
 
     def count(text: str) -> int:
         whole = text.encode("utf-8", "replace").decode()  # a lone surrogate is JSON, and no text for a tokenizer
         return len(tokenizer.encode(whole, add_special_tokens=False).ids)
 
     return count
+
+
+def _from_json(path: str) -> "Tokenizer":
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_file(path)
+    except Exception as error:
+        raise ValueError(
+            f"the tokenizer {path} cannot be read ({error}): give the path of a tokenizer.json or of a GGUF model"
+        ) from None
+
+
+def _from_gguf(path: str) -> "Tokenizer":
+    try:
+        return gguf_tokenizer(Path(path))
+    except NotRead as error:
+        raise ValueError(
+            f"the GGUF model {path} cannot be used as a tokenizer: {error}. Leave it out where the server has "
+            "/tokenize (llama.cpp, vLLM, SGLang), which is then asked, or give the path of the model's tokenizer.json"
+        ) from None
 
 
 def _is_gguf(path: str) -> bool:

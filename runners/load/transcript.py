@@ -17,6 +17,7 @@ class Transcript:
     __slots__ = (
         "_closed",
         "_ended_choice",
+        "_thought",
         "_usage_since_token",
         "choices",
         "done",
@@ -50,6 +51,7 @@ class Transcript:
         self._usage_since_token = False
         self._ended_choice = 0
         self._closed: dict[int, Usage] = {}
+        self._thought: int | None = None
 
     def flag(self, name: str) -> None:
         if name not in self.flags:
@@ -79,8 +81,15 @@ class Transcript:
                 self.first_answer_ns = stamp_ns
         if spoken:
             self._usage_since_token = False
+            self._count_reasoning(delta)
         if len(spoken) == 1 and grown > 0:
             self.event_tokens.append(grown)
+
+    def _count_reasoning(self, delta: Delta) -> None:
+        """By the running count of the event, where it has one: all that came before the answer began."""
+        if delta.decoded is not None:
+            reasons = any(piece.reasoning for piece in delta.pieces)
+            self._thought = delta.decoded if reasons else self._thought or 0
 
     def take_whole(self, delta: Delta, stamp_ns: int) -> None:
         """An answer that came in one piece."""
@@ -121,6 +130,12 @@ class Transcript:
         start = self.stamps_ns.index(self.first_answer_ns) if self.first_answer_ns is not None else 0
         spoken = zip(self.choices[start:], self.texts[start:], strict=True)
         return "".join(text for choice, text in spoken if choice == 0)
+
+    @property
+    def reasoning_tokens(self) -> int | None:
+        """By the server's usage, else by its running count at the last reasoning; None where it tells neither."""
+        told = self.usage.reasoning if self.usage else None
+        return self._thought if told is None else told
 
     @property
     def several_choices(self) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from runners.load.outcomes import Outcome
 from runners.load.records import SCHEMA, Spool
 
-_BATCH_ROWS = 65_536
+_BATCH_ROWS = 4_096
 _UNSENT = {
     "warmup": False,
     "outcome": str(Outcome.NOT_SENT),

@@ -48,16 +48,18 @@ class Words:
     """Seeded text. The same seed, salt and key give the same; two salts share no opening, so that no prefix cache
     serves one run, stage or phase from another."""
 
-    def __init__(self, seed: int, salt: str, vocabulary: tuple[str, ...] = WORDS) -> None:
-        self._key = f"{seed}/{salt}/"
+    def __init__(self, seed: int | str, salt: str, vocabulary: tuple[str, ...] = WORDS) -> None:
+        self._seed = seed
+        self._salt = salt
         self._vocabulary = vocabulary
 
     def text(self, key: str, count: int) -> str:
-        return " ".join(self._random(key).choices(self._vocabulary, k=count))
+        return " ".join(_random(f"{self._seed}/{self._salt}/{key}").choices(self._vocabulary, k=count))
 
     def draws(self, key: object) -> random.Random:
-        """Numbers for all else that is drawn for ``key``."""
-        return self._random(f"{key}/draws")
+        """Numbers for all else that is drawn for ``key``: alike in all runs of one seed, whatever their salts."""
+        return _random(f"{self._seed}/{key}/draws")
 
-    def _random(self, key: str) -> random.Random:
-        return random.Random(sha256(f"{self._key}{key}".encode()).digest())
+
+def _random(key: str) -> random.Random:
+    return random.Random(sha256(key.encode()).digest())

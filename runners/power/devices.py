@@ -37,7 +37,8 @@ class Device:
     the truth is taken to lie. ``shared``: the board may also serve others (MIG, vGPU). Wrapping counters start again
     from 0 after ``wraps_at_mj``; any other decrease is a reset. ``facts``: what else the source found out at its start
     (docs/power.md). ``host``: the machine that sampled it for a run driven elsewhere, whose clock is known to
-    ``clock_bound_ms``; empty for the machine of the run itself.
+    ``clock_bound_ms``; empty for the machine of the run itself. ``pool``: the part of the server that it is in; empty
+    where all accelerators do the same.
     """
 
     id: str
@@ -59,6 +60,7 @@ class Device:
     facts: dict[str, Any] = field(default_factory=dict)
     host: str = ""
     clock_bound_ms: float = 0.0
+    pool: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

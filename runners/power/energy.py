@@ -216,11 +216,14 @@ def _out_of_range(rows: pa.Table, start_ns: int, end_ns: int, energy_j: float | 
 
 
 def _groups(energies: tuple[DeviceEnergy, ...]) -> list[tuple[list[DeviceEnergy], str]]:
-    """Devices of one machine, layer and source together, each group with the layer that holds it already ("": none)."""
-    groups: dict[tuple[Layer, str, str], list[DeviceEnergy]] = {}
+    """Devices of one machine, layer, source and pool together, each group with the layer that holds it already ("":
+    none).
+    """
+    groups: dict[tuple[Layer, str, str, str], list[DeviceEnergy]] = {}
     for energy in energies:
-        groups.setdefault((energy.device.layer, energy.device.source, energy.device.host), []).append(energy)
-    return list(zip(groups.values(), holders(list(groups)), strict=True))
+        device = energy.device
+        groups.setdefault((device.layer, device.source, device.host, device.pool), []).append(energy)
+    return list(zip(groups.values(), holders([line[:3] for line in groups]), strict=True))
 
 
 def _layer(group: list[DeviceEnergy], held: str) -> dict[str, Any]:
@@ -230,6 +233,7 @@ def _layer(group: list[DeviceEnergy], held: str) -> dict[str, Any]:
     whole = len(known) == len(group)
     return {
         "layer": devices[0].layer,
+        "pool": devices[0].pool,
         "within": held,
         "label": _label(devices),
         "energy_j": sum(known) if whole else None,
@@ -282,6 +286,7 @@ def _idle(
     return [
         {
             "layer": "idle",
+            "pool": "",
             "within": "",
             "label": "Idle share",
             "energy_j": idle_w * window_s,
@@ -304,6 +309,7 @@ def _overhead(
     return [
         {
             "layer": "overhead",
+            "pool": "",
             "within": "",
             "label": f"Facility overhead (PUE {pue:g})",
             "energy_j": sum(layer["energy_j"] for layer in layers) * (pue - 1),

@@ -6,20 +6,17 @@ from dataclasses import replace
 from time import monotonic, monotonic_ns, sleep
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from runners.metrics import Mark
-from runners.power.devices import Device
 from runners.power.energy import mean_power_w, power_bounds_w
-from runners.power.instruments import counter_rise
+from runners.power.observer import Observer, observer_effect
 from runners.power.sampler import Sampler
 from runners.spec import Power
 
 #: The card's clocks and sensors need this long to come to rest after the last answer.
 SETTLE_S = 2.0
-#: How seldom instruments are read for the observer effect, and for how long at least.
+#: How seldom instruments are read for the observer effect, and for how long at least: before and after a time at full
+#: pace, so that a steady drift cancels.
 SLOW_S = 2.0
 OBSERVER_S = 10.0
 #: Over this time it is judged whether a card still cools.
@@ -37,7 +34,7 @@ def idle_seconds(power: Power) -> float:
     if not power.sampled:
         return 0.0
     each_s = _seconds(power)
-    return (3 if power.observer else 2) * each_s + (SETTLE_S if each_s > 0 else 0.0)
+    return (4 if power.observer else 2) * each_s + (SETTLE_S if each_s > 0 else 0.0)
 
 
 def _seconds(power: Power) -> float:
@@ -53,7 +50,7 @@ class Idle:
         self._waiting = waiting
         self._seconds = _seconds(power)
         self._before: Window | None = None
-        self._slow: Window | None = None
+        self._off: tuple[Window | None, Window | None] = (None, None)
         self._after: Window | None = None
         self._start: dict[str, Any] = {"start_temperature_c": None, "start_waited_s": None}
         self._notes: list[dict[str, str]] = []
@@ -62,11 +59,10 @@ class Idle:
         """Waits for a cool start where that was asked for; then reads idle power."""
         if self._power.waits_to_cool:
             self._cool_down(sampler.latest_temperature_c)
+        off_before = self._read_slowly(sampler) if self._power.observer else None
         self._before = self._read(self._seconds)
-        if self._power.observer:
-            sampler.pace(SLOW_S)
-            self._slow = self._read(self._seconds)
-            sampler.pace(None)
+        off_after = self._read_slowly(sampler) if self._power.observer else None
+        self._off = (off_before, off_after)
         self._start["start_temperature_c"] = sampler.latest_temperature_c()
 
     def after(self) -> None:
@@ -77,7 +73,8 @@ class Idle:
 
     def account(self, samples: pa.Table, power: dict[str, Any]) -> dict[str, Any]:
         """``power``, the sampler's account, with what was found out here (docs/power.md)."""
-        windows = {"before": self._before, "slow": self._slow, "after": self._after}
+        off_before, off_after = self._off
+        windows = {"off_before": off_before, "before": self._before, "off_after": off_after, "after": self._after}
         notes = [*power["notes"], *self._notes]
         return with_idle(samples, {**power, **self._start, "notes": notes, "idle_windows_ns": windows})
 
@@ -89,6 +86,12 @@ class Idle:
             self._waiting("idle")
             sleep(_LOOK_S)
         return start_ns, monotonic_ns()
+
+    def _read_slowly(self, sampler: Sampler) -> Window | None:
+        sampler.pace(SLOW_S)
+        window = self._read(self._seconds)
+        sampler.pace(None)
+        return window
 
     def _cool_down(self, temperature: Callable[[], float | None]) -> None:
         begun_s, cooling, limit_s = monotonic(), Cooling(self._power), self._power.start_wait_s
@@ -118,7 +121,8 @@ def with_idle(samples: pa.Table, power: dict[str, Any]) -> dict[str, Any]:
         mean_power_w(samples, *window, description=power) if (window := windows.get(name)) else None
         for name in ("before", "after")
     )
-    observer_w = _observer_w(samples, windows.get("before"), windows.get("slow"), power["devices"])
+    observer = observer_effect(samples, windows, power["devices"])
+    observer_w = None if observer is None else observer.watts
     said = [note for note in power["notes"] if note["code"] not in ("idle_drift", "observer_effect")]
     return power | {
         "idle_w": before_w,
@@ -126,7 +130,8 @@ def with_idle(samples: pa.Table, power: dict[str, Any]) -> dict[str, Any]:
         "idle_after_w": after_w,
         "idle_bounds_w": _bounds_w(samples, windows, power, after_w) if before_w is not None else None,
         "observer_w": observer_w,
-        "notes": [*said, *_drift_note(before_w, after_w), *_observer_note(observer_w, before_w)],
+        "observer_bounds_w": None if observer is None else observer.bounds_w,
+        "notes": [*said, *_drift_note(before_w, after_w), *_observer_note(observer, before_w)],
     }
 
 
@@ -158,43 +163,6 @@ class Cooling:
         return (began_c - temperature_c) / (now_s - began_s) * 60 < self._steady_c_per_min
 
 
-def _observer_w(
-    samples: pa.Table, full: Window | None, slow: Window | None, devices: list[dict[str, Any]]
-) -> float | None:
-    """What the measured devices drew more while they were read at full pace; None when one of them has no figure."""
-    if full is None or slow is None:
-        return None
-    known = [device for device in map(Device.from_json, devices) if device.mark is Mark.MEASURED]
-    if not known:
-        return None
-    total_w = 0.0
-    for device in known:
-        rows = samples.filter(pc.equal(samples["device"], device.id))
-        often_w, seldom_w = _plain_power_w(rows, full, device), _plain_power_w(rows, slow, device)
-        if often_w is None or seldom_w is None:
-            return None
-        total_w += often_w - seldom_w
-    return total_w
-
-
-def _plain_power_w(rows: pa.Table, window: Window, device: Device) -> float | None:
-    """From the first to the last reading in the window, which may be seconds apart: the counter's rise, or the mean."""
-    start_ns, end_ns = window
-    column = "energy_mj" if device.counter else device.power_column
-    if column is None:
-        return None
-    inside = pc.and_(pc.greater_equal(rows["t_ns"], start_ns), pc.less_equal(rows["t_ns"], end_ns))
-    known = rows.filter(pc.and_(inside, pc.is_valid(rows[column])))
-    if known.num_rows < 2:
-        return None
-    values, t_ns = known[column].to_numpy(), known["t_ns"].to_numpy()
-    if not device.counter:
-        return float(np.mean(values)) / 1e3
-    span_ns = int(t_ns[-1] - t_ns[0])
-    rise = counter_rise(values[0], values[-1], span_ns, wraps=device.wraps, wraps_at_mj=device.wraps_at_mj)
-    return None if rise.energy_j is None else rise.energy_j / span_ns * 1e9
-
-
 def _drift_note(before_w: float | None, after_w: float | None) -> list[dict[str, str]]:
     if before_w is None or after_w is None or abs(after_w - before_w) <= max(_DRIFT[0], _DRIFT[1] * before_w):
         return []
@@ -205,8 +173,13 @@ def _drift_note(before_w: float | None, after_w: float | None) -> list[dict[str,
     return [{"code": "idle_drift", "text": text}]
 
 
-def _observer_note(observer_w: float | None, idle_w: float | None) -> list[dict[str, str]]:
-    if observer_w is None or observer_w <= max(_OBSERVER[0], _OBSERVER[1] * (idle_w or 0.0)):
+def _observer_note(observer: Observer | None, idle_w: float | None) -> list[dict[str, str]]:
+    """Where it is large, and not only by chance."""
+    if observer is None or observer.watts <= max(_OBSERVER[0], _OBSERVER[1] * (idle_w or 0.0)):
         return []
-    text = f"Reading the instruments costs {observer_w:.1f} W itself: idle power without the sampler is lower by that."
+    if observer.bounds_w is not None and observer.bounds_w[0] <= 0:
+        return []
+    text = (
+        f"Reading the instruments costs {observer.watts:.1f} W itself: idle power without the sampler is lower by that."
+    )
     return [{"code": "observer_effect", "text": text}]

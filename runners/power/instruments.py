@@ -34,6 +34,7 @@ REASONS: dict[str, str] = {
     "sampler_lost": "The power sampler ended before the window did.",
     "no_power_reading": "The device gave neither an energy counter nor a power reading.",
     "power_limit_changed": "The power limit was changed inside the window: it is not one state that was measured.",
+    "device_count_changed": "The driver lists another number of GPUs than at the start: one came or went. Run again.",
     "contaminated": "Another process computed on the GPU inside the window: its energy cannot be told apart.",
     "throttled_power": "Power held the clocks back for a part of the window: the figure is that of the capped card.",
     "throttled_thermal": "Heat held the clocks back for a part of the window: look after cooling, or start cooler.",

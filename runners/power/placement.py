@@ -7,6 +7,7 @@ from typing import Any
 from runners.address import Pinned
 from runners.metrics import Mark
 from runners.power.devices import Layer, weakest
+from runners.power.pools import in_pools
 from runners.power.sources import SOURCES
 from runners.spec import Power
 
@@ -59,7 +60,8 @@ def placed(description: dict[str, Any], power: Power, *, here: bool, url: str) -
 
 
 def as_stated(account: dict[str, Any], power: Power) -> dict[str, Any]:
-    """The account with its accelerators marked as serving others too, with a note, where someone said so."""
+    """The account with what someone said of its accelerators: their pools, and whether they serve others too."""
+    account = in_pools(account, power.pools)
     accelerators = [device for device in account["devices"] if device["layer"] == Layer.ACCELERATOR]
     if not power.shared or not accelerators:
         return account

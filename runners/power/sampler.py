@@ -5,6 +5,7 @@
 
 import argparse
 import contextlib
+import gc
 import json
 import os
 import select
@@ -237,7 +238,7 @@ class _Account:
     def __init__(self, sources: Sequence[Source], path: Path) -> None:
         self._sources = sources
         self._path = path
-        self._written: dict[str, Any] = {}
+        self._written: object = None
         self._power_mw: dict[str, float | None] = dict.fromkeys(_counted(sources))
         self._temperature_c: dict[str, float] = {}
 
@@ -250,10 +251,10 @@ class _Account:
 
     def report(self, cpu_share: float | None = None) -> None:
         """A parent that does not read loses lines, no more."""
-        description = describe(self._sources) | {"sampler_cpu_share": cpu_share}
-        if description != self._written:
-            _write_json(self._path, description)
-            self._written = description
+        known = ([(list(source.devices()), list(source.notes)) for source in self._sources], cpu_share)
+        if known != self._written:
+            _write_json(self._path, describe(self._sources) | {"sampler_cpu_share": cpu_share})
+            self._written = known
         watts = [power_mw / 1e3 for power_mw in self._power_mw.values() if power_mw is not None]
         whole = bool(watts) and len(watts) == len(self._power_mw)
         hottest_c = max(self._temperature_c.values(), default=None)
@@ -273,6 +274,7 @@ def sample(sources: Sequence[Source], out: Path) -> None:
     """Reads the sources on their schedules into ``out`` until told to stop, and reports once a second."""
     orders, account = _Orders(partial(_settle_s, sources)), _Account(sources, out.with_suffix(".json"))
     pace_ns = 0
+    gc.freeze()  # what is there by now stays: looking through it again and again would be the dearest part of sampling
     start_ns = report_due_ns = time.monotonic_ns()
     cpu_start_ns = time.process_time_ns()
     schedules = [_Schedule(source, start_ns) for source in sources if source.devices()]

@@ -24,6 +24,7 @@ SCHEMA = pa.schema(
         ("power_throttled_ms", pa.float64()),  # running counters of the time for which power or heat held them back
         ("thermal_throttled_ms", pa.float64()),
         ("other_processes", pa.int64()),  # compute processes on the GPU that were not there when sampling began
+        ("listed_gpus", pa.int64()),  # how many GPUs the driver lists
         ("reason", pa.string()),  # set on the last row of a device that was lost: why nothing follows
     ]
 )

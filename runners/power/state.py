@@ -25,6 +25,7 @@ def device_state(rows: pa.Table, start_ns: int, end_ns: int) -> dict[str, Any]:
         "power_limit_w": _spread_of(limits / 1e3),
         "held_back_share": {reason: _held_back(inside, reason) for reason in _HELD_BACK},
         "other_processes": int(others.max()) if len(others) else None,
+        "listed_gpus": _listed(rows, end_ns),
     }
 
 
@@ -33,12 +34,22 @@ def state_fault(state: dict[str, Any]) -> str:
     limit = state["power_limit_w"]
     if limit and limit["max"] > _SAME_LIMIT * limit["min"]:
         return "power_limit_changed"
+    if state["listed_gpus"] and state["listed_gpus"]["min"] != state["listed_gpus"]["max"]:
+        return "device_count_changed"
     return "contaminated" if state["other_processes"] else ""
 
 
 def state_flags(state: dict[str, Any]) -> list[str]:
     """Codes of what must be known beside a figure that stands."""
     return [f"throttled_{reason}" for reason, share in state["held_back_share"].items() if share]
+
+
+def _listed(rows: pa.Table, end_ns: int) -> dict[str, int] | None:
+    """Fewest and most GPUs that the driver listed from the first reading to the window's end: what was found out of
+    the boards at the start holds no longer when another number is listed.
+    """
+    counts = rows.filter(pc.less_equal(rows["t_ns"], end_ns))["listed_gpus"].drop_null().to_pylist()
+    return {"min": min(counts), "max": max(counts)} if counts else None
 
 
 def _values(rows: pa.Table, column: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from runners.load.dialects.base import Token
-from runners.load.statistics import mean_interval
+from runners.load.statistics import Clusters, mean_interval
 from runners.quality.answers import Answer
 from runners.quality.statistics import mcnemar_exact, paired_difference, share
 
@@ -170,5 +170,6 @@ def kl_nats(reference: dict[str, float], other: dict[str, float]) -> float:
 def _mean(values: list[float], clusters: list[int]) -> dict[str, Any] | None:
     if not values:
         return None
-    low, high = mean_interval(np.array(values), np.array(clusters))
+    found = np.array(values, dtype=np.float64)
+    low, high = mean_interval(found, Clusters.of(found, np.array(clusters)))
     return {"mean": sum(values) / len(values), "low": low, "high": high, "n": len(values)}

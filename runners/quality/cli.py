@@ -10,6 +10,9 @@ import orjson
 from runners.bench_cli import add_files, add_timeouts, enter_files, timeouts_of
 from runners.exits import Exit
 from runners.lifeline import die_with
+from runners.money_options import accounted, add_money, terms_of
+from runners.prices import guard
+from runners.prices.guard import Asked
 from runners.progress import BarProgress, JsonProgress
 from runners.quality.evaluation import Evaluation
 from runners.quality.report import table
@@ -41,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", type=int, default=QualitySpec.seed, help="sent where the endpoint takes one")
     _add_reference(parser.add_argument_group("reference"))
     add_wire(parser.add_argument_group("how requests go out"))
-    add_timeouts(parser.add_argument_group("limits"))
+    limits = parser.add_argument_group("limits and money")
+    add_timeouts(limits)
+    add_money(limits)
 
 
 def _add_reference(group: "argparse._ArgumentGroup") -> None:
@@ -62,7 +67,7 @@ def spec_of(args: argparse.Namespace) -> QualitySpec:
     if not args.url:
         raise SpecError("--url: say which endpoint to ask, such as --url http://localhost:8000")
     target = target_of(args)
-    return QualitySpec(
+    asked = QualitySpec(
         target=target,
         tasks=read(args.tasks),
         reference=_reference_of(args, target),
@@ -71,6 +76,12 @@ def spec_of(args: argparse.Namespace) -> QualitySpec:
         seed=args.seed,
         timeouts=timeouts_of(args),
     )
+    return replace(asked, budget=guard.budget(terms_of(args), endpoints(asked), asked.extent))
+
+
+def endpoints(spec: QualitySpec) -> list[Asked]:
+    """Who is asked, and for which models."""
+    return [Asked(target.url, tuple(filter(None, [target.model]))) for target in spec.targets]
 
 
 def _reference_of(args: argparse.Namespace, target: Target) -> Target | None:
@@ -99,9 +110,12 @@ def run(args: argparse.Namespace) -> int:
         _refuse_used(args.out)
         args.out.mkdir(parents=True, exist_ok=True)
         enter_files(args)
+        guard.refuse_unguarded(spec.budget, endpoints(spec))
         (args.out / "spec.json").write_bytes(orjson.dumps(spec.to_json(), option=orjson.OPT_INDENT_2))
         evaluation = Evaluation(spec, args.out, progress)
-        status = evaluation.run()
+        with accounted(spec.budget, spec.extent, endpoints(spec)) as account:
+            status = evaluation.run()
+            account.settle(status, args.out)
     except (SpecError, ValueError) as error:
         progress.end(Exit.USAGE, False, "usage", str(error))
         return Exit.USAGE
@@ -109,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
         progress.end(Exit.INVALID, False, *write_failure(error, args.out))
         return Exit.INVALID
     if evaluation.summary is not None and args.progress == "bar":
-        print(table(evaluation.summary))
+        print(table(evaluation.summary) + account.words)
         valid = evaluation.summary["valid"] and status != Exit.INTERRUPTED
         print(f"\n{'valid' if valid else 'NOT VALID'}; files in {args.out}", file=sys.stderr)
     return status

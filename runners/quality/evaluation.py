@@ -12,7 +12,8 @@ import orjson
 from runners import __version__
 from runners.exits import Exit
 from runners.load.check import Unusable
-from runners.load.records import read_spool, write_parquet
+from runners.load.records import read_spool
+from runners.load.rowfiles import write_parquet
 from runners.load.target import api_key
 from runners.probe import identify
 from runners.progress import Progress, Reports

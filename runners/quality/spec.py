@@ -8,7 +8,7 @@ from typing import Any, Self
 from runners.budget import Budget, complaint
 from runners.load.dialects import form
 from runners.quality.tasks import Task, TaskSet, built_in
-from runners.spec import Target, Timeouts, check_target
+from runners.spec import Extent, Target, Timeouts, check_target
 from runners.strict_json import SpecError, build
 
 QUALITY_VERSION = 1
@@ -50,6 +50,11 @@ class QualitySpec:
     @property
     def targets(self) -> tuple[Target, ...]:
         return (self.target,) if self.reference is None else (self.target, self.reference)
+
+    def extent(self) -> Extent:
+        """The most that the evaluation can be."""
+        tasks = self.tasks.tasks()
+        return Extent(len(self.targets), len(tasks), **longest(tasks, self.output_tokens))
 
     def length(self, task: Task) -> int:
         """Output tokens asked for."""

@@ -1,6 +1,6 @@
 """Intervals and tests of shares. Pure; 95 % and two-sided."""
 
-from math import comb, sqrt
+from math import comb, hypot, sqrt
 from statistics import NormalDist
 from typing import Any
 
@@ -37,14 +37,27 @@ def mcnemar_exact(lost: int, won: int) -> float:
     return min(1.0, tail / 2 ** (n - 1)) if n else 1.0
 
 
-def paired_difference(lost: int, won: int, n: int) -> tuple[float, float]:
+def paired_difference(lost: int, won: int, n: int, comparisons: int = 1) -> tuple[float, float]:
     """Interval of the difference of two shares of the same n items, of which ``won`` are right only in the second and
     ``lost`` only in the first. Wald's with one observation added to each (Bonett and Price, Journal of Educational and
-    Behavioral Statistics 37, 2012): d = p12 - p21, p = (f + 1)/(n + 2), d +- z sqrt((p12 + p21 - d^2)/(n + 2)).
+    Behavioral Statistics 37, 2012): d = p12 - p21, p = (f + 1)/(n + 2), d +- z sqrt((p12 + p21 - d^2)/(n + 2)). With
+    several ``comparisons`` all their intervals together hold with 95 % (Bonferroni).
     """
     if n < 1 or lost + won > n:
         raise ValueError(f"{lost} and {won} of {n} cannot be")
     up, down = (won + 1) / (n + 2), (lost + 1) / (n + 2)
     middle = up - down
-    half = _Z * sqrt((up + down - middle * middle) / (n + 2))
+    z = NormalDist().inv_cdf(1 - 0.025 / comparisons)
+    half = z * sqrt((up + down - middle * middle) / (n + 2))
     return max(-1.0, middle - half), min(1.0, middle + half)
+
+
+def unpaired_difference(base: tuple[float, float, float], other: tuple[float, float, float]) -> tuple[float, float]:
+    """Interval of other - base from (value, low, high) of each, where the pairs are not known (R. G. Newcombe,
+    Statistics in Medicine 17, 1998, p. 873-890, method 10):
+    d - sqrt((p2 - l2)^2 + (u1 - p1)^2), d + sqrt((u2 - p2)^2 + (p1 - l1)^2). Of the same questions it is wider than a
+    paired one.
+    """
+    (p1, low1, high1), (p2, low2, high2) = base, other
+    difference = p2 - p1
+    return difference - hypot(p2 - low2, high1 - p1), difference + hypot(high2 - p2, p1 - low1)

@@ -43,6 +43,11 @@ SERVER_METRICS: tuple[ServerMetric, ...] = (
     ),
     ServerMetric("drafted_tokens", "Drafted tokens", "tok", Kind.COUNTER, "Tokens proposed by speculative decoding."),
     ServerMetric("accepted_tokens", "Accepted tokens", "tok", Kind.COUNTER, "Of those, the ones that were kept."),
+    ServerMetric("routed_requests", "Routed", "requests", Kind.COUNTER, "Requests for which a router chose an engine."),
+    ServerMetric("sent_on_requests", "Sent on", "requests", Kind.COUNTER, "Of those, the ones asked of a large model."),
+    ServerMetric(
+        "upstream_requests", "Asked of engines", "requests", Kind.COUNTER, "Requests that a router put to an engine."
+    ),
     ServerMetric("ttft_s", "TTFT at the server", "s", Kind.HISTOGRAM, "From a request's arrival to its first token."),
     ServerMetric("queue_s", "Time in the queue", "s", Kind.HISTOGRAM, "From a request's arrival to its scheduling."),
 )

@@ -38,7 +38,6 @@ MARK_TIMEOUT_S = 1.0
 
 _PERIOD_S = 1.0
 _SETTLE_S, _SETTLE_TRIES = 0.05, 5
-_FLUSH_S = 5.0
 _TRIES = 5
 _MAX_PAGE_CHARS = 8 * 1024 * 1024
 _MAX_ROWS = 2_000
@@ -312,7 +311,6 @@ def scrape(order: _Order, out: Path) -> None:
     with Spool(out / SPOOL_NAME, SCHEMA) as spool:
         reader = _Reader(order, spool)
         due_s = time.monotonic()
-        flush_s = due_s + _FLUSH_S
         try:
             while not reader.hopeless and (marks := _marks(due_s)) is not None:
                 if marks:
@@ -321,8 +319,6 @@ def scrape(order: _Order, out: Path) -> None:
                     due_s += _PERIOD_S * max(1, -((due_s - now_s) // _PERIOD_S))
                     with contextlib.suppress(_PageError):
                         reader.read()
-                if now_s >= flush_s:
-                    flush_s = now_s + _FLUSH_S
                     spool.flush()
         finally:
             (out / DESCRIPTION_NAME).write_text(json.dumps(reader.account.to_json()))

@@ -1,21 +1,23 @@
 """What the server said of itself during a stage, and whether its counts agree with ours. Pure: rows in, numbers out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
-from runners.load.rows import MISSING, Bools, Ints, StageRows, Window
+from runners.load.rows import MISSING, StageRows, Window
+from runners.load.statistics import Bools, Ints
 from runners.server.metrics import SERVER_METRICS, Kind, ServerMetric
 from runners.server.series import Series, Span, bucket_increases, increase, quantile, series
 
 _SHARES = (
     ("prefix_hit_share", "prefix_hit_tokens", "prefix_queried_tokens"),
     ("accepted_share", "accepted_tokens", "drafted_tokens"),
+    ("sent_on_share", "sent_on_requests", "routed_requests"),
 )
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
@@ -26,6 +28,11 @@ class ServerSide:
 
     samples: pa.Table
     account: Mapping[str, Any]
+
+    @classmethod
+    def so_far(cls, samples: pa.Table, marks_ns: Sequence[int | None]) -> Self:
+        """While the run goes on, with no account yet: gauges and counters alone."""
+        return cls(samples, {"engine": "", "keys": samples["metric"].unique().to_pylist(), "marks_ns": marks_ns})
 
     @cached_property
     def series(self) -> dict[str, Series]:
@@ -109,12 +116,20 @@ class ServerSide:
         return found
 
     def _agreement(self, rows: StageRows, whole: Span) -> list[dict[str, Any]]:
-        ours = _ours(rows)
+        ours, again = _ours(rows), self._asked_again(whole)
         return [
-            _compare(metric, increase(self.series[metric.key], whole), ours[metric.key], rows.ok)
+            _compare(metric, increase(self.series[metric.key], whole), ours[metric.key], rows.ok, again)
             for metric in SERVER_METRICS
             if metric.key in ours and metric.key in self.series
         ]
+
+    def _asked_again(self, whole: Span) -> int:
+        """Requests that a router asked of one engine more, the first answer being unsure or missing."""
+        asked, routed = (
+            increase(self.series[key], whole) if key in self.series else None
+            for key in ("upstream_requests", "routed_requests")
+        )
+        return round(asked - routed) if asked is not None and routed is not None else 0
 
 
 def _ours(rows: StageRows) -> dict[str, Ints]:
@@ -129,12 +144,12 @@ def _ours(rows: StageRows) -> dict[str, Ints]:
     }
 
 
-def _compare(metric: ServerMetric, server: float | None, counts: Ints, ok: Bools) -> dict[str, Any]:
+def _compare(metric: ServerMetric, server: float | None, counts: Ints, ok: Bools, asked_again: int) -> dict[str, Any]:
     """Their count over the whole stage against ours. Requests that were not sent have no part in it."""
     told = counts != MISSING
     client = int(counts[told].sum()) if told.any() else None
     difference = None if server is None or client is None else round(server) - client
-    verdict, text = _judged(difference, int((~(ok & told)).sum()))
+    verdict, text = _judged(difference, int((~(ok & told)).sum()), asked_again)
     return {
         "key": metric.key,
         "label": metric.label,
@@ -146,7 +161,7 @@ def _compare(metric: ServerMetric, server: float | None, counts: Ints, ok: Bools
     }
 
 
-def _judged(difference: int | None, open_ends: int) -> tuple[str, str]:
+def _judged(difference: int | None, open_ends: int, asked_again: int) -> tuple[str, str]:
     """ok, other_traffic, fewer or unknown, and words."""
     if difference is None:
         return "unknown", "one of the two did not count them"
@@ -154,6 +169,8 @@ def _judged(difference: int | None, open_ends: int) -> tuple[str, str]:
         return "ok", ""
     if open_ends:
         return "unknown", f"{open_ends} requests did not end well or came without a count: ours is not whole"
+    if asked_again > 0:
+        return "unknown", f"a router asked {asked_again} requests of one engine more, whose tokens no client saw"
     if difference > 0:
         return "other_traffic", f"the server counted {difference} more than we did: it served others meanwhile"
     return "fewer", f"the server counted {-difference} fewer: the page may be that of one replica of several"

@@ -145,18 +145,36 @@ def test_a_deployment_keeps_its_price_to_the_digit(as_staff: Caller) -> None:
     endpoint = as_staff.post("/endpoints", ENDPOINT).json()["id"]
     accelerators = as_staff.get("/accelerators?limit=50").json()["items"]
     h100 = next(item for item in accelerators if item["slug"] == "h100-sxm")
-    body = {"name": "two", "endpoint_id": endpoint, "accelerator_id": h100["id"], "accelerator_count": 2}
+    body = {"name": "two", "endpoint_id": endpoint, "pools": [{"accelerator_id": h100["id"], "count": 2}]}
     made = as_staff.post("/deployments", {**body, "usd_per_hour": 4.58}).json()
     assert (made["hardware"], made["usd_per_hour"]) == ("2x H100 SXM5", 4.58)
     assert Deployment.objects.get().usd_per_hour == Decimal("4.58")
     assert as_staff.patch(f"/deployments/{made['id']}", {"usd_per_hour": None}).json()["usd_per_hour"] is None
 
 
+def test_pools_of_accelerators_go_in_and_out_as_they_are(as_staff: Caller) -> None:
+    seed()
+    endpoint = as_staff.post("/endpoints", ENDPOINT).json()["id"]
+    card = as_staff.get("/accelerators?limit=1").json()["items"][0]["id"]
+    prefill = {"name": "prefill", "accelerator_id": card, "count": 1, "gpus": "gpu-1/0", "usd_per_hour": 4.5}
+    decode = {"name": "decode", "accelerator_id": card, "count": 3, "gpus": "", "usd_per_hour": 6.0}
+    made = as_staff.post("/deployments", {"name": "d", "endpoint_id": endpoint, "pools": [prefill, decode]}).json()
+    assert (made["pools"], made["usd_per_hour"]) == ([prefill, decode], 10.5)
+    address = f"/deployments/{made['id']}"
+    assert as_staff.patch(address, {"engine": "vllm"}).json()["pools"] == [prefill, decode]
+    assert "pools" in problems(as_staff.patch(address, {"pools": [{**prefill, "gpus": ""}, decode]}))
+    assert "pools" in problems(as_staff.patch(address, {"pools": [{**prefill, "accelerator_id": 10**9}]}))
+    assert "usd_per_hour" in problems(as_staff.patch(address, {"usd_per_hour": 3}))
+    assert as_staff.get(address).json()["pools"] == [prefill, decode]
+    assert as_staff.patch(address, {"pools": []}).json()["hardware"] == "hardware not stated"
+    assert as_staff.get("/embodied").json()["items"][0]["accelerator_made_kg"] == 164
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
         ({"endpoint_id": 999}, "endpoint"),
-        ({"accelerator_id": 2**62}, "accelerator"),
+        ({"pools": [{"accelerator_id": 2**62}]}, "pools"),
         ({"endpoint_id": 2**70}, "endpoint_id"),
         ({"usd_per_hour": -1}, "usd_per_hour"),
         ({"usd_per_hour": 0.00001}, "usd_per_hour"),
@@ -174,7 +192,7 @@ def test_a_bad_deployment_is_refused_with_its_field(as_staff: Caller, change: di
 def test_accelerators_come_with_prices_and_sources_and_unknown_as_null(as_user: Caller) -> None:
     seed()
     listed = as_user.get("/accelerators?limit=2&offset=1").json()
-    assert (len(listed["items"]), listed["count"]) == (2, 33)
+    assert (len(listed["items"]), listed["count"]) == (2, 36)
     every = {item["slug"]: item for item in as_user.get("/accelerators").json()["items"]}
     assert every["h100-sxm"]["mem_bandwidth_gb_s"] == 3350
     assert every["tpu-v5e"]["tdp_w"] is None
@@ -185,7 +203,7 @@ def test_accelerators_come_with_prices_and_sources_and_unknown_as_null(as_user: 
 def test_sites_are_listed_in_pages(as_user: Caller) -> None:
     seed()
     first = as_user.get("/sites?limit=1000").json()
-    assert (len(first["items"]), first["count"]) == (357, 357)
+    assert (len(first["items"]), first["count"]) == (363, 363)
     fleet = next(item for item in first["items"] if item["slug"] == "google-fleet-average")
     assert (fleet["pue"], fleet["grid_g_per_kwh"]) == (1.09, None)
     assert as_user.get(f"/sites/{fleet['id']}").json() == fleet
@@ -247,7 +265,7 @@ def test_hardware_that_nobody_stated_is_called_so_and_the_cpu_is_a_choice(as_sta
     assert (made["hardware"], made["runs_on_cpu"]) == ("hardware not stated", False)
     assert as_staff.patch(f"/deployments/{made['id']}", {"runs_on_cpu": True}).json()["hardware"] == "CPU"
     accelerator = as_staff.get("/accelerators?limit=1").json()["items"][0]["id"]
-    answer = as_staff.patch(f"/deployments/{made['id']}", {"accelerator_id": accelerator})
+    answer = as_staff.patch(f"/deployments/{made['id']}", {"pools": [{"accelerator_id": accelerator}]})
     assert (answer.status_code, answer.json()["fields"][0]["field"]) == (422, "runs_on_cpu")
 
 

@@ -108,3 +108,18 @@ def test_a_schedule_belongs_to_a_benchmark_or_to_a_study(as_user: Caller) -> Non
         answer = as_user.post("/schedules", body)
         assert answer.status_code == 422
         assert "one of them" in answer.json()["fields"][0]["problem"]
+
+
+def test_questions_to_the_arms_are_asked_for_and_answered_over_rest(as_user: Caller) -> None:
+    made = as_user.post("/studies", asked(quality={"task_set": "basic", "questions": 10}))
+    assert (made.status_code, made.json()["quality"]) == (201, {"task_set": "basic", "questions": 10})
+    refused = as_user.post("/studies", asked(name="other", quality={"task_set": "none"})).json()
+    assert (refused["fields"][0]["field"], "none called" in refused["fields"][0]["problem"]) == ("quality", True)
+    for quality, expected in ((None, {"task_set": "basic"}), (False, {})):
+        body = {"template": "weight-quantization", "name": f"of {quality}", "quality": quality}
+        assert as_user.post("/studies/ready", body).json()["quality"] == expected
+    answers = [factories.quality_answers(), factories.quality_answers(right_every=4)]
+    trial = factories.trial(factories.study(quality={"task_set": "basic"}, repeats=1), answers=answers)
+    result = as_user.get(f"/trials/{trial.pk}").json()["result"]
+    assert [arm["accuracy"] for arm in result["quality"]["arms"]] == [0.34, 0.25]
+    assert "too few repeats, with" in result["verdict"]

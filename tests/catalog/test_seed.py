@@ -7,12 +7,22 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from observatory.catalog.models import FACTORS, Accelerator, AcceleratorPrice, Site, SiteFactors, today
+from observatory.catalog import theory_facts
+from observatory.catalog.models import (
+    FACTORS,
+    Accelerator,
+    AcceleratorPrice,
+    EmbodiedFactors,
+    Site,
+    SiteFactors,
+    today,
+)
 from observatory.catalog.seed import DATA, SeedError, seed
+from observatory.theory import registry
 
 pytestmark = pytest.mark.django_db
 
-MODELS = (Accelerator, AcceleratorPrice, Site, SiteFactors)
+MODELS = (Accelerator, AcceleratorPrice, EmbodiedFactors, Site, SiteFactors)
 
 
 @pytest.fixture
@@ -38,9 +48,10 @@ def edited(tmp_path: Path) -> Callable[[str, str, str], Path]:
 def test_the_command_prints_what_it_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("seed")
     assert capsys.readouterr().out == (
-        "accelerators: 33 created\naccelerator prices: 66 created\nsites: 357 created\nsite factors: 356 created\n"
+        "accelerators: 36 created\naccelerator prices: 70 created\nembodied factors: 1 created\nsites: 363 created\n"
+        "site factors: 363 created\n"
     )
-    assert [model.objects.count() for model in MODELS] == [33, 66, 357, 356]
+    assert [model.objects.count() for model in MODELS] == [36, 70, 1, 363, 363]
 
 
 @pytest.mark.usefixtures("_seeded")
@@ -48,6 +59,10 @@ def test_the_command_prints_what_it_loaded(capsys: pytest.CaptureFixture[str]) -
     ("slug", "facts"),
     [
         ("h100-sxm", {"mem_bandwidth_gb_s": 3350, "bf16_dense_tflops": 989, "memory_gb": 80, "tdp_w": 700}),
+        ("h200-sxm", {"provisioned_kw": 1.73}),
+        ("mi355x", {"provisioned_kw": 2.65}),
+        ("a10", {"provisioned_kw": None}),
+        ("l40", {"memory_gb": 48, "mem_bandwidth_gb_s": 864}),
         ("mi300x", {"mem_bandwidth_gb_s": 5300, "memory_gb": 192, "fp8_dense_tflops": 2615, "fp4_dense_tflops": None}),
         ("tpu-v5e", {"tdp_w": None, "fp8_dense_tflops": None, "scaleup_tech": "ICI"}),
         ("l4", {"mem_bandwidth_gb_s": 300, "tdp_w": 72, "scaleup_gb_s": None, "scaleup_tech": ""}),
@@ -66,6 +81,9 @@ def test_prices_have_their_known_values() -> None:
     assert price("h100-sxm", "SemiAnalysis TCO model", "3-year rental") == Decimal("1.3")
     assert price("h100-sxm", "SemiAnalysis TCO model", "owned by a neocloud") == Decimal("1.69")
     assert price("h100-sxm", "Lambda", "on-demand, 8x") == Decimal("2.99")
+    assert price("rtxa6000", "Hyperstack", "on-demand") == Decimal("0.5")
+    assert price("rtx6000-ada", "Verda (DataCrunch)", "on-demand") == Decimal("0.826")
+    assert price("l40", "Hyperstack", "on-demand") == 1
     assert price("v100-sxm2-32g", "Verda (DataCrunch)", "on-demand") == Decimal("0.138")
 
 
@@ -81,6 +99,7 @@ def test_prices_have_their_known_values() -> None:
         ("google-fleet-average", {"pue": 1.09, "wue_l_per_kwh": 1.15, "grid_g_per_kwh": None}),
         ("anthropic-assumed-range", {"pue": None, "wue_l_per_kwh": None}),
         ("us-texas-industrial", {"electricity_usd_per_kwh": 0.066, "pue": None, "grid_g_per_kwh": None}),
+        ("eu-eu27-non-household", {"electricity_usd_per_kwh": 0.2078, "pue": None, "grid_g_per_kwh": None}),
         ("grid-zaf", {"grid_g_per_kwh": 707.686, "electricity_usd_per_kwh": None}),
         ("aws-ap-south-1", {"grid_g_per_kwh": 746.98, "grid_market_g_per_kwh": 0}),
         ("this-machine", dict.fromkeys(FACTORS)),
@@ -96,6 +115,17 @@ def test_every_row_names_its_source() -> None:
     assert not Accelerator.objects.filter(source="").exists()
     assert not AcceleratorPrice.objects.filter(source="").exists()
     assert not SiteFactors.objects.filter(source="").exists()
+    assert not Accelerator.objects.filter(provisioned_kw__isnull=False, provisioned_source="").exists()
+
+
+@pytest.mark.usefixtures("_seeded")
+def test_prices_in_euros_say_the_price_as_published_and_the_rate_of_exchange() -> None:
+    rows = SiteFactors.objects.filter(site__slug__startswith="eu-")
+    assert rows.count() == 7
+    for row in rows:
+        euros, _, dollars = row.note.partition(" €/kWh at ")
+        rate = float(dollars.split()[0])
+        assert row.electricity_usd_per_kwh == pytest.approx(float(euros.rsplit(maxsplit=1)[1]) * rate, abs=5e-5)
 
 
 @pytest.mark.usefixtures("_seeded")
@@ -121,10 +151,11 @@ def test_a_second_seed_changes_nothing() -> None:
     before = [list(model.objects.values()) for model in MODELS]
     counts = seed()
     assert {label: dict(count) for label, count in counts.items()} == {
-        "accelerators": {"unchanged": 33},
-        "accelerator prices": {"unchanged": 66},
-        "sites": {"unchanged": 357},
-        "site factors": {"unchanged": 356},
+        "accelerators": {"unchanged": 36},
+        "accelerator prices": {"unchanged": 70},
+        "embodied factors": {"unchanged": 1},
+        "sites": {"unchanged": 363},
+        "site factors": {"unchanged": 363},
     }
     assert before == [list(model.objects.values()) for model in MODELS]
 
@@ -143,7 +174,7 @@ def test_a_row_that_nobody_changed_follows_the_data(edited: Callable[..., Path])
     counts = seed(
         edited("accelerators.csv", "H100 SXM5,NVIDIA,Hopper,SXM5,80,3350", "H100 SXM5,NVIDIA,Hopper,SXM5,80,3352")
     )
-    assert (counts["accelerators"]["updated"], counts["accelerators"]["unchanged"]) == (1, 32)
+    assert (counts["accelerators"]["updated"], counts["accelerators"]["unchanged"]) == (1, 35)
     assert Accelerator.objects.get(slug="h100-sxm").mem_bandwidth_gb_s == 3352
     assert seed()["accelerators"]["updated"] == 1
 
@@ -183,3 +214,9 @@ def test_a_published_range_of_a_pue_is_kept_with_it() -> None:
     fleet = SiteFactors.objects.get(site__slug="google-fleet-average")
     assert (fleet.pue_low, fleet.pue, fleet.pue_high) == (1.07, 1.09, 1.16)
     assert not SiteFactors.objects.filter(pue=None, pue_low__isnull=False).exists()
+
+
+@pytest.mark.usefixtures("_seeded")
+def test_tokens_per_megawatt_takes_the_provisioned_power_of_an_accelerator() -> None:
+    found = theory_facts.fill(registry.BY_NAME["tokens-per-mw"], {}, {"accelerator": "h100-sxm"})
+    assert found == {"kw_per_accelerator": "1.73"}

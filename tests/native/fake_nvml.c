@@ -5,6 +5,7 @@
  *
  *   t0_ns 123456789            start of the profiles
  *   gpus 4                     how many boards there are
+ *   gpus_at 4.0 3              how many are listed from a time on
  *   init 9                     what nvmlInit returns
  *   driver 575.51              driver version
  *   quantum_ms 100             update period of counter and sensors of all boards
@@ -30,6 +31,7 @@
  *   unsupported 0 energy       also: mean, instant, fields, energy_call, power_call, temperature, utilisation, limit,
  *                              clock, throttle, throttled, processes, mig, virtual, scopes
  *   deny 0 processes           the same names: this user may not read it
+ *   smoothing 0 60             power smoothing is on, with a floor of so many percent
  *   scope 0 1 650000           mean power of another scope: 1 module, 2 memory
  *   temperature 0 70 40 10     falls from the first to the second (degrees) within so many seconds
  *   throttle 0 2.0 6.0 4       clocks are held back between two times for NVML's reasons
@@ -60,7 +62,7 @@ typedef struct board {
   char name[WORD], mig[WORD], unsupported[4 * WORD], denied[4 * WORD];
   point points[MAX_POINTS];
   span processes[MAX_PROCESSES], throttle;
-  unsigned limit_mw, late_limit_mw, virtual_mode, scope_mw[3];
+  unsigned limit_mw, late_limit_mw, virtual_mode, scope_mw[3], smoothing_pct;
   double period_s, update_s, phase_s, counter_gain, power_gain, reset_s, stale_s, lost_s, limit_s;
   double warm_c, cool_c, cooling_s;
   double awake_mw, read_s, extra_mj, shown_extra_mj, shown_s;
@@ -94,14 +96,14 @@ typedef struct {
 } process_info;
 
 static board boards[MAX_GPUS];
-static int users, gpus, init_status;
+static int users, gpus, late_gpus, init_status;
 static pid_t owner;
 static long long t0_ns, told_ns = -1;
-static double quantum_s, instant_s;
+static double quantum_s, instant_s, gpus_s;
 static char driver[WORD];
 
 static void defaults(void) {
-  gpus = 1, init_status = SUCCESS, t0_ns = 0, quantum_s = 0.1, instant_s = 0.025;
+  gpus = 1, gpus_s = INFINITY, init_status = SUCCESS, t0_ns = 0, quantum_s = 0.1, instant_s = 0.025;
   strcpy(driver, "575.51");
   for (int i = 0; i < MAX_GPUS; i++) {
     boards[i] = (board){.index = i, .arch = 9, .bus = i + 1, .name = "NVIDIA H200", .limit_mw = 700000,
@@ -149,6 +151,7 @@ static int set_state(board *b, const char *key, char *rest) {
   else if (!strcmp(key, "temperature")) sscanf(rest, "%lf %lf %lf", &b->warm_c, &b->cool_c, &b->cooling_s);
   else if (!strcmp(key, "throttle")) b->throttle = span_of(rest, 0);
   else if (!strcmp(key, "process")) b->processes[b->process_count++ % MAX_PROCESSES] = span_of(rest, 1);
+  else if (!strcmp(key, "smoothing")) b->smoothing_pct = atoi(rest);
   else if (!strcmp(key, "virtual")) b->virtual_mode = atoi(rest);
   else if (!strcmp(key, "scope")) b->scope_mw[atoi(rest) % 3] = atoi(strchr(rest, ' '));
   else return 0;
@@ -184,6 +187,7 @@ static void read_script(void) {
     double number;
     line[strcspn(line, "\n")] = 0;
     if (sscanf(line, "driver %63s", driver) == 1 || sscanf(line, "t0_ns %lld", &t0_ns) == 1) continue;
+    if (sscanf(line, "gpus_at %lf %d", &gpus_s, &late_gpus) == 2) continue;
     if (sscanf(line, "%63s %d %n", key, &index, &at) == 2 && at && line[at] && index >= 0 && index < MAX_GPUS) {
       set(&boards[index], key, line + at);
     } else if (sscanf(line, "%63s %lf", key, &number) == 2) {
@@ -288,7 +292,9 @@ int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 int nvmlShutdown(void) { return open_here() ? (users--, SUCCESS) : UNINITIALIZED; }
 const char *nvmlErrorString(int code) { return code == 28 ? "GPU not found" : "Unknown Error"; }
 int nvmlSystemGetDriverVersion(char *to, unsigned size) { return open_here() ? copy(to, size, driver) : UNINITIALIZED; }
-int nvmlDeviceGetCount_v2(unsigned *count) { return open_here() ? (*count = gpus, SUCCESS) : UNINITIALIZED; }
+int nvmlDeviceGetCount_v2(unsigned *count) {
+  return open_here() ? (*count = now_s() >= gpus_s ? late_gpus : gpus, SUCCESS) : UNINITIALIZED;
+}
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, board **b) {
   if (index >= (unsigned)gpus) return INVALID_ARGUMENT;
@@ -381,6 +387,11 @@ static int scoped_mean(const board *b, field_value *v) {
   return v->value.ui = b->scope_mw[v->scope], status(b, "scopes");
 }
 
+static int smoothing(const board *b, field_value *v) {
+  v->value.ull = v->field == 251 ? 1 : v->field == 260 ? b->smoothing_pct : 0;
+  return b->smoothing_pct && v->field != 255 ? status(b, "smoothing") : NOT_SUPPORTED;
+}
+
 static void fill(board *b, field_value *v) {
   v->value.ull = 0xDEADBEEF00000000ULL; /* the union's unused half may hold anything */
   v->type = v->field == 185 || v->field == 186 ? 1 : 3;
@@ -389,13 +400,19 @@ static void fill(board *b, field_value *v) {
     case 75: v->status = status(b, "throttled"), v->value.ull = throttled_ns(b, 32 | 64); break;
     case 83: v->status = status(b, "energy"), v->value.ull = counter_mj(b); break;
     case 185: v->status = scoped_mean(b, v); break;
+    case 251: case 255: case 260: case 264: v->status = smoothing(b, v); break;
     case 186: v->status = status(b, "instant"), v->value.ui = mean_mw(b, instant_s); break;
     default: v->status = NOT_SUPPORTED;
   }
 }
 
+/* How often fields were asked for since the library was loaded. */
+static long long field_calls;
+long long fake_nvml_field_calls(void) { return field_calls; }
+
 int nvmlDeviceGetFieldValues(board *b, int count, field_value *values) {
   struct timespec t;
+  field_calls++;
   int code = status(b, "fields");
   if (code != SUCCESS) return code;
   clock_gettime(CLOCK_REALTIME, &t);

@@ -25,6 +25,7 @@ STAFF_ONLY = {
     "deployment-edit",
     "site-edit",
     "hardware-price",
+    "embodied-new",
     "welcome-probe",
     "welcome-start",
     "theory-upload",

@@ -102,7 +102,13 @@ def test_a_deployment_takes_what_the_probe_has_found_out(staff_client: Client) -
 
 def test_a_negative_price_is_refused(staff_client: Client) -> None:
     endpoint = Endpoint.objects.create(name="gpu-1", url="http://127.0.0.1:9", model="m")
-    sent = {"name": "d", "endpoint": endpoint.pk, "usd_per_hour": "-1", "accelerator_count": 1}
+    sent = {
+        "name": "d",
+        "endpoint": endpoint.pk,
+        "usd_per_hour": "-1",
+        "pools-TOTAL_FORMS": 0,
+        "pools-INITIAL_FORMS": 0,
+    }
     page = staff_client.post("/deployments/new", sent | dict.fromkeys(("tensor_parallel", "replicas"), 1))
     assert "greater than or equal to 0" in page.content.decode()
     assert not Deployment.objects.exists()

@@ -57,6 +57,10 @@ def test_the_form_comes_back_with_what_was_saved_and_follows_the_recipe(staff_cl
         ({"environment": "LD_PRELOAD=x"}, "names begin with OMP_"),
         ({"engine": "command", "options": "", "command": "serve"}, "{port} where the port goes"),
         ({"engine": "command", "options": "", "command": "serve {port}"}, "ENGINE_COMMANDS=1"),
+        (
+            {"engine": "router", "options": 'upstreams=[{"engine": "command", "command": "serve {port}"}]'},
+            "ENGINE_COMMANDS=1",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_at_its_field_and_nothing_is_saved(

@@ -91,12 +91,14 @@ def test_an_accelerator_and_a_model_fill_in_what_they_know_and_leave_the_rest(us
 def test_a_deployment_fills_in_its_accelerators_precision_and_model(user_client: Client) -> None:
     seed()
     deployment = benchmark(model="meta-llama/Llama-3.1-8B-Instruct").deployment
-    deployment.accelerator = Accelerator.objects.get(slug="h100-sxm")
-    deployment.accelerator_count, deployment.replicas, deployment.precision = 4, 2, "fp8"
+    h100 = Accelerator.objects.get(slug="h100-sxm")
+    deployment.pools.create(name="prefill", accelerator=Accelerator.objects.get(slug="l4"), count=1)
+    deployment.pools.create(name="decode", accelerator=h100, count=4)
+    deployment.replicas, deployment.precision = 2, "fp8"
     deployment.save()
     found = filled(user_client, f"deployment={deployment.pk}")
     assert (found["accelerators"], found["weight_bits"], found["parameters_b"]) == ("2", "8", "8.03")
-    assert float(found["peak_tflops"]) == deployment.accelerator.fp8_dense_tflops
+    assert float(found["peak_tflops"]) == h100.fp8_dense_tflops
     assert "deployment" not in found
     assert f"?deployment={deployment.pk}" in user_client.get(f"/deployments/{deployment.pk}").content.decode()
 

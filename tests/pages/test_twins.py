@@ -9,7 +9,18 @@ from django.test import Client
 
 from tests.pages.cast import HOSTILE, fill
 
-LISTS = ("overview", "runs", "endpoints", "deployments", "hardware", "sites", "benchmarks", "schedules", "studies")
+LISTS = (
+    "overview",
+    "runs",
+    "endpoints",
+    "deployments",
+    "hardware",
+    "sites",
+    "embodied",
+    "benchmarks",
+    "schedules",
+    "studies",
+)
 
 
 def rows(client: Client, address: str) -> list[dict[str, str]]:

@@ -7,6 +7,7 @@ import pytest
 from observatory.pages.commands import bench_command
 from runners import bench_cli
 from runners.meters import Dcgm
+from runners.powers import Pool
 from runners.sources import Agents, Conversations, Length, Prefixes, PromptFile, Shape, ShareGpt, Trace, TraceForm
 from runners.spec import (
     Account,
@@ -87,6 +88,7 @@ PLAIN = RunSpec(target=Target("http://h"), load=Load(requests=1))
         ),
         replace(PLAIN, power=Power("none", 0), timeouts=Timeouts(1, 2, 3, 4)),
         replace(PLAIN, power=Power("nvml+rapl", cpu_max_w=20, meters=(Dcgm("http://gpu-1:9400/metrics"),))),
+        replace(PLAIN, power=Power(pools=(Pool("prefill", ("0", "GPU-1a2b")), Pool("decode")))),
         replace(PLAIN, power=Power(shared=True), account=Account(None, "", 1.2, GIVEN, None, 1.1, 1.36)),
         replace(PLAIN, account=Account(2.4, "given on the command line", 1.09, "given on the command line")),
         replace(PLAIN, load=Load(Arrivals.GAMMA, (9.0,), None, 60.0, 5.0, 2.0, cv=2.0, ramp_from=1.0, repeats=3)),

@@ -3,18 +3,22 @@
 import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from io import BytesIO
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from django.core.files.base import ContentFile
 from django.test import Client
 
 from observatory.benchmarks.models import Benchmark
-from observatory.catalog.models import Accelerator, AcceleratorPrice, Site, today
+from observatory.catalog.models import Accelerator, AcceleratorPrice, EmbodiedFactors, Site, today
 from observatory.pages.results import RunResults
 from observatory.pages.run_carbon import embodied
 from observatory.pages.run_cost import Choice, RunCost, choice
 from observatory.runs.models import Run
-from observatory.runs.pricing import price_again
+from observatory.runs.pricing import Factors, price_again, pricings
 from observatory.theory.accounts.hourly import Basis
 from tests import factories
 from tests.pages_results.test_run import page
@@ -22,6 +26,7 @@ from tests.simulation import Plan
 
 pytestmark = pytest.mark.django_db
 PLAN = Plan(levels=(1, 2), requests=60, output_tokens=24, pue=1.2)
+MADE = {"accelerator_made_kg": 164, "server_made_kg": 5700, "accelerators_per_server": 8, "lifetime_years": 3}
 
 
 @pytest.fixture
@@ -37,7 +42,8 @@ def at_a_site(db: Any) -> Benchmark:
     AcceleratorPrice.objects.create(
         accelerator=card, provider="shop", kind="purchase", effective_from=date(2026, 1, 1), purchase_usd=30_000
     )
-    made.deployment.site, made.deployment.accelerator, made.deployment.accelerator_count = hall, card, 2
+    made.deployment.pools.create(accelerator=card, count=2)
+    made.deployment.site, made.deployment.runs_on_cpu = hall, False
     made.deployment.save()
     return made
 
@@ -88,6 +94,65 @@ def test_the_api_charges_the_measured_tokens(at_a_site: Benchmark) -> None:
     row = first_row(factories.finished_run(at_a_site, PLAN), basis="api", api="openai/gpt-4o")
     assert row.usd_per_query == pytest.approx((128 * 2.5 + 24 * 10) / 1e6)
     assert row.how.startswith("OpenAI list price of gpt-4o")
+    assert "over 60 good requests: 7 680 prompt tokens, 0 of them cached, and 1 440 output tokens" in row.how
+
+
+def with_tokens(run: Run, **columns: list[int | None]) -> Run:
+    """The run with token counts that repeat over its request rows."""
+    with run.requests_file.open("rb") as file:
+        rows = pq.read_table(file)
+    for name, values in columns.items():
+        made = pa.array([values[index % len(values)] for index in range(rows.num_rows)], rows.schema.field(name).type)
+        rows = rows.set_column(rows.schema.get_field_index(name), name, made)
+    buffer = BytesIO()
+    pq.write_table(rows, buffer)
+    run.requests_file.save("requests.parquet", ContentFile(buffer.getvalue()))
+    return Run.objects.get(pk=run.pk)
+
+
+def test_the_api_charges_cached_tokens_and_reasoning_at_their_rates(user_client: Client, at_a_site: Benchmark) -> None:
+    """gpt-4o: 2.5 fresh, 1.25 cached, 10 output, of which reasoning is a part."""
+    run = with_tokens(factories.finished_run(at_a_site, PLAN), cached_tokens=[96], reasoning_tokens=[20])
+    row = first_row(run, basis="api", api="openai/gpt-4o")
+    assert row.usd_per_query == pytest.approx((32 * 2.5 + 96 * 1.25 + 24 * 10) / 1e6)
+    assert row.usd_per_mtok_total == pytest.approx(row.usd_per_query * 1e6 / 152)
+    assert row.mark == "measured"
+    text = page(user_client, run, "?tab=cost&basis=api&api=openai/gpt-4o")
+    assert "cached read" in text
+    assert "5 760 of them cached" in text
+    assert "1 200 of them reasoning" in text
+
+
+def test_each_request_has_the_tier_of_its_own_prompt(at_a_site: Benchmark) -> None:
+    """gemini-2.5-pro: 1.25 and 10 $/M, 2.5 and 15 above 200,000 prompt tokens; half of the requests are above."""
+    run = with_tokens(factories.finished_run(at_a_site, PLAN), input_tokens=[200_000, 200_001])
+    row = first_row(run, basis="api", api="google/gemini-2.5-pro")
+    low, high = 200_000 * 1.25 + 24 * 10, 200_001 * 2.5 + 24 * 15
+    assert row.usd_per_query == pytest.approx((low + high) / 2e6)
+    assert "30 prompts are above a tier" in row.how
+
+
+def test_cached_tokens_that_nobody_told_are_billed_as_none_and_assumed(at_a_site: Benchmark) -> None:
+    run = with_tokens(factories.finished_run(at_a_site, PLAN), cached_tokens=[None])
+    row = first_row(run, basis="api", api="openai/gpt-4o")
+    assert row.usd_per_query == pytest.approx((128 * 2.5 + 24 * 10) / 1e6)
+    assert (row.mark, "was not reported: billed as none" in row.how) == ("assumed", True)
+
+
+def test_requests_without_counts_are_left_out_and_said(at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    some = first_row(with_tokens(run, output_tokens=[24, None]), basis="api", api="openai/gpt-4o")
+    assert "over 30 good requests, 30 more without token counts left out" in some.how
+    none = first_row(with_tokens(run, output_tokens=[None]), basis="api", api="openai/gpt-4o")
+    assert (none.usd_per_query, none.reason) == (None, "its token counts are unknown")
+
+
+def test_the_batch_price_halves_the_api_and_moves_the_break_even(at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    plain, batch = (cost(run, basis="api", api="openai/gpt-4o", batch=asked) for asked in ("", "1"))
+    stage = plain.results.stages[0]
+    assert batch.charged(stage).usd_per_query * 2 == plain.charged(stage).usd_per_query
+    assert float(batch.break_even(stage)[0]) == pytest.approx(2 * float(plain.break_even(stage)[0]))
 
 
 def test_a_model_is_priced_as_on_the_day_of_the_run(at_a_site: Benchmark) -> None:
@@ -140,8 +205,10 @@ def test_break_even_names_the_utilisation(user_client: Client, at_a_site: Benchm
     run = factories.finished_run(at_a_site, PLAN)
     found = cost(run, api="openai/gpt-4o")
     share, _ = found.break_even(found.results.stages[0])
-    assert share == pytest.approx(2.4 / (found._api_row(found.results.stages[0]).usd_per_hour))
-    assert "rent is cheaper above" in page(user_client, run, "?tab=cost&api=openai/gpt-4o")
+    assert float(share) == pytest.approx(2.4 / (found._api_row(found.results.stages[0]).usd_per_hour))
+    text = page(user_client, run, "?tab=cost&api=openai/gpt-4o")
+    assert "rent is cheaper above" in text
+    assert "API: OpenAI list price of gpt-4o" in text
 
 
 @pytest.mark.parametrize("query", ["basis=nonsense", "utilisation=0", "utilisation=x", "years=-1", "capex_usd=1e99"])
@@ -287,11 +354,35 @@ def test_a_run_that_cost_more_than_its_reserve_says_so(user_client: Client) -> N
 
 def test_making_the_hardware_is_an_assumed_share_of_its_own(user_client: Client, at_a_site: Benchmark) -> None:
     """2 x (164 + 5700 / 8) kg over three years of this throughput."""
+    EmbodiedFactors.objects.create(effective_from=date(2025, 1, 1), **MADE)
     run = factories.finished_run(at_a_site, PLAN)
-    results = RunResults(run)
-    found = embodied(results, results.stages[0])
-    lifetime_queries = results.stages[0].value("request_per_s") * 3 * 365 * 86_400
+    stage = RunResults(run).stages[0]
+    found = embodied(pricings(run)[0].factors, stage)
+    lifetime_queries = (stage.value("request_per_s") or 0) * 3 * 365 * 86_400
     assert found.g == pytest.approx(2 * (164 + 5700 / 8) * 1e3 / lifetime_queries)
-    assert "Carbon of making the hardware" in page(user_client, run, "?tab=energy&stage=0")
-    run.setup["accelerator_count"] = 0
-    assert embodied(results, results.stages[0]) is None
+    html = page(user_client, run, "?tab=energy&stage=0")
+    assert "Carbon of making the hardware" in html
+    assert "2 × (164 kg of Card + 5700 kg of a server / 8) over 3 years, as known from 2025-01-01 on" in html
+    assert embodied(Factors(), stage).g is None
+
+
+def test_a_stored_run_keeps_the_carbon_of_making_and_is_counted_again_on_purpose(at_a_site: Benchmark) -> None:
+    EmbodiedFactors.objects.create(effective_from=date(2025, 1, 1), **MADE)
+    run = factories.finished_run(at_a_site, PLAN)
+    stage = RunResults(run).stages[0]
+    before = embodied(pricings(run)[0].factors, stage)
+    card = Accelerator.objects.get(slug="card")
+    EmbodiedFactors.objects.create(
+        accelerator=card, effective_from=today(), **{**MADE, "accelerator_made_kg": 328, "server_made_kg": 11_400}
+    )
+    price_again(run, today() - timedelta(days=1))
+    price_again(run, today())
+    own, yesterday, now = (embodied(one.factors, stage) for one in pricings(Run.objects.get(pk=run.pk)))
+    assert own == before
+    assert yesterday.g == before.g
+    assert now.g == pytest.approx(2 * (before.g or 0))
+
+
+def test_nothing_known_of_making_it_is_said(user_client: Client, at_a_site: Benchmark) -> None:
+    run = factories.finished_run(at_a_site, PLAN)
+    assert "nothing is known of making Card" in page(user_client, run, "?tab=energy&stage=0")

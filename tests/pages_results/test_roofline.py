@@ -15,7 +15,7 @@ from tests.simulation import Plan
 def made_on(slug: str, plan: Plan, model: str = "meta-llama/Llama-3.1-8B-Instruct") -> Run:
     seed()
     benchmark = factories.benchmark(model=model, plan=plan)
-    benchmark.deployment.accelerator = Accelerator.objects.get(slug=slug)
+    benchmark.deployment.pools.create(accelerator=Accelerator.objects.get(slug=slug))
     benchmark.deployment.precision = "bf16"
     benchmark.deployment.save()
     return factories.finished_run(benchmark, plan)

@@ -212,23 +212,45 @@ def open_loop_rows(folder: Path) -> None:
 
 
 def memory_rows(folder: Path) -> None:
-    print("\nrequests  RSS MB at most  first request sent after s", flush=True)
+    print("\nrequests  RSS MB at most  of the first  first request sent after s", flush=True)
+    first_mb = 0.0
     for case in MEMORY:
         with timing_server(folder, case) as (port, _):
             result = run_engine(
                 folder, case, port, "--concurrency", "64", "--requests", str(case.requests), "--calibrate", "0"
             )
-        print(f"{case.requests:8} {result['rss_mb']:15.0f} {result['start_s']:27.2f}", flush=True)
+        first_mb = first_mb or result["rss_mb"]
+        share = f"{result['rss_mb'] / first_mb:.2f} x"
+        print(f"{case.requests:8} {result['rss_mb']:15.0f} {share:>13} {result['start_s']:27.2f}", flush=True)
 
 
 def split_rows(folder: Path) -> None:
-    """What sharing a load costs: with no overhead the cores that it takes add up."""
-    print("\nprocesses  CPU us/token  (two cores shared with the server)", flush=True)
+    """What sharing a load costs, on all cores, which the server shares."""
+    found: list[tuple[int, dict[str, Any]]] = []
     for processes in (1, 2):
         with timing_server(folder, SPLIT) as (port, _):
-            load = "--concurrency", "512", "--requests", "2048", "--processes", str(processes)
-            result = run_engine(folder, SPLIT, port, *load, cores=[])
-        print(f"{processes:9} {result['cpu_s'] * 1e6 / result['tokens']:13.2f}", flush=True)
+            load = "--concurrency", str(SPLIT.streams), "--requests", str(SPLIT.requests)
+            found.append((processes, run_engine(folder, SPLIT, port, *load, "--processes", str(processes), cores=[])))
+    print("", *split_lines(found), sep="\n", flush=True)
+
+
+def split_lines(found: list[tuple[int, dict[str, Any]]]) -> list[str]:
+    """Could hold: tokens a second with a whole core for the busiest process. Of linear: that, over as many times what
+    one process could hold.
+    """
+    lines = ["processes  tokens/s  CPU us/token  CPU s by process  could hold tokens/s  of linear  verdict"]
+    one = 0.0
+    for processes, result in found:
+        stage, tokens = result["stage"], result["tokens"]
+        each_s = [shard["client"]["cpu_s"] for shard in stage.get("shards") or [stage]]
+        hold = tokens / max(each_s)
+        one = one or hold / processes
+        lines.append(
+            f"{processes:9} {stage['metrics']['output_tokens_per_s']['mean']:9,.0f} {sum(each_s) * 1e6 / tokens:13.2f} "
+            f"{' + '.join(f'{cpu_s:.2f}' for cpu_s in each_s):>17} {hold:20,.0f} {hold / (processes * one):10.0%}  "
+            f"{result['verdict']}"
+        )
+    return lines
 
 
 def _open_loop(rate: int, seconds: int) -> tuple[str, ...]:

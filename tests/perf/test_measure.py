@@ -43,6 +43,18 @@ def test_the_server_counts_what_the_tool_sent(folder):
     assert truth["ttft_ms"]["p50"] >= TINY.ttft_ms
 
 
+def test_sharing_a_load_is_set_against_as_many_times_one_process():
+    def result(*cpu_s: float) -> dict[str, object]:
+        stage = {"client": {"cpu_s": sum(cpu_s)}, "metrics": {"output_tokens_per_s": {"mean": 50_000.0}}}
+        if len(cpu_s) > 1:
+            stage["shards"] = [{"client": {"cpu_s": each}} for each in cpu_s]
+        return {"stage": stage, "tokens": 400_000, "verdict": "ok"}
+
+    _, one, two = measure.split_lines([(1, result(4.0)), (2, result(2.0, 2.5))])
+    assert one.split() == ["1", "50,000", "10.00", "4.00", "100,000", "100%", "ok"]
+    assert two.split() == ["2", "50,000", "11.25", "2.00", "+", "2.50", "160,000", "80%", "ok"]
+
+
 def test_other_tools_are_set_beside_by_what_they_wrote_and_one_without_a_result_says_what_it_said(
     folder, capsys, monkeypatch, tmp_path
 ):

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from observatory.catalog.models import Billing, Endpoint
+from observatory.catalog.models import Endpoint
 from observatory.compare.comparison import Verdict, compare
 from observatory.compare.sources import stage_result, with_quality
 from observatory.quality import evaluations, imports, sets
@@ -88,7 +88,7 @@ def test_results_without_kept_answers_are_not_compared() -> None:
 
 def test_an_evaluation_at_a_paid_endpoint_sets_its_worst_case_aside() -> None:
     deployment = factories.benchmark().deployment
-    prices = {"billing": Billing.TOKENS, "input_usd_per_mtok": 1, "output_usd_per_mtok": 4}
+    prices = {"billing": "tokens", "input_usd_per_mtok": 1, "output_usd_per_mtok": 4}
     Endpoint.objects.filter(pk=deployment.endpoint_id).update(**prices)
     deployment.refresh_from_db()
     job = evaluations.queue(deployment, "basic", Run.Trigger.API).job

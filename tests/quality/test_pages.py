@@ -8,9 +8,10 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from observatory.quality import evaluations
+from observatory.quality import evaluations, imports
 from observatory.quality.models import QualityResult, TaskSet
 from observatory.runs.models import Run
+from observatory.studies import trials
 from tests import factories
 from tests.factories import quality_answers, quality_job, quality_result
 
@@ -158,3 +159,29 @@ def test_taking_in_twice_changes_nothing(ada: Client) -> None:
     evaluations.take_in()
     again = QualityResult.objects.get(pk=result.pk)
     assert (again.value, again.measured_at) == (result.value, result.measured_at)
+
+
+def test_an_uploaded_result_is_listed_beside_measured_ones(ada: Client) -> None:
+    deployment = factories.benchmark().deployment
+    quality_result(deployment)
+    file = {"results": {"arc_easy": {"acc,none": 0.62, "acc_stderr,none": 0.02}}}
+    imports.add(orjson.dumps(file), deployment, None)
+    page = text(ada.get("/quality"))
+    assert "uploaded" in page
+    assert "lm-eval: arc_easy" in page
+
+
+def test_what_an_arm_of_a_study_changed_stands_on_the_page_and_is_asked_again(ada: Client) -> None:
+    study = factories.study(quality={"task_set": "basic", "questions": 10}, repeats=1)
+    study.arms.update(spec={"target": {"extra_body": {"think": True}}})
+    trial = factories.trial(study, runs=2)
+    trials.advance(trial.pk)
+    result = QualityResult.objects.get()
+    Run.objects.filter(pk=result.job_id).update(status="failed", valid=False, reason="Nothing listens.")
+    page = text(ada.get(f"/quality/{result.pk}"))
+    assert "think" in page
+    assert study.name in page
+    ada.post(f"/quality/{result.pk}/again")
+    second = QualityResult.objects.exclude(pk=result.pk).get()
+    assert (second.task_set, second.target) == ("basic, 10 of 100", {"extra_body": {"think": True}})
+    assert second.tasks_sha256 == result.tasks_sha256

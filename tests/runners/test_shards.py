@@ -135,6 +135,12 @@ def test_a_prefix_that_another_process_sent_before_counts_as_seen():
         assert found == expected[position::3]
 
 
+def rows_of(out: Path) -> list[dict[str, Any]]:
+    """In the order of the plan: those of several processes are stored some of each in turn."""
+    rows = pq.read_table(out / "requests.parquet").to_pylist()
+    return sorted(rows, key=lambda row: (row["stage"], row["index"]))
+
+
 @pytest.fixture(scope="module")
 def split(tmp_path_factory) -> tuple[list[str], Ledger, dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
     """A run of 45 in flight over two processes: prompts that came, the server's ledger, summary, rows and progress."""
@@ -147,7 +153,7 @@ def split(tmp_path_factory) -> tuple[list[str], Ledger, dict[str, Any], list[dic
     assert not (out / "shards").exists(), done.stdout + done.stderr
     summary = json.loads((out / "summary.json").read_text())
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    return prompts(server), ledger, summary, pq.read_table(out / "requests.parquet").to_pylist(), lines
+    return prompts(server), ledger, summary, rows_of(out), lines
 
 
 def test_45_in_flight_over_two_processes_are_45_at_the_server(split):
@@ -197,7 +203,7 @@ def test_an_open_loop_over_three_processes_is_one_schedule(tmp_path):
             cwd=ROOT, capture_output=True, text=True, timeout=90, check=False,
         )  # fmt: skip
     assert json.loads(done.stdout.splitlines()[-1])["exit"] in (0, 4)
-    rows = pq.read_table(tmp_path / "requests.parquet").to_pylist()
+    rows = rows_of(tmp_path)
     due = [row["due_ns"] for row in rows]
     assert due == [due[0] + index * 25_000_000 for index in range(60)]
     assert [row["shard"] for row in rows] == [0, 1, 2] * 20

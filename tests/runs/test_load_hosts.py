@@ -79,8 +79,9 @@ def until_served(run: Run, requests: int) -> None:
 
 
 def rows(run: Run) -> list[dict[str, Any]]:
+    """In the order of the plan: those of several hosts are stored some of each in turn."""
     with run.requests_file.open() as file:
-        return list(pq.read_table(file).to_pylist())
+        return sorted(pq.read_table(file).to_pylist(), key=lambda row: (row["stage"], row["index"]))
 
 
 def test_the_broker_compares_clocks_to_within_a_stated_bound(site: Site) -> None:

@@ -15,6 +15,7 @@ from observatory.benchmarks.models import Benchmark
 from observatory.runs import money, spec, states
 from observatory.runs.models import Run
 from runners.load.records import SCHEMA
+from runners.load.rowfiles import TableRows
 from runners.spec import RunSpec, SpecError
 from tests.questions import asking
 from tests.services.fixtures import both_databases
@@ -51,14 +52,14 @@ def queue(of: Benchmark, confirmed: str = "") -> Run:
     return states.queue(of, Run.Trigger.PAGE, confirmed=confirmed)
 
 
-def rows(*usages: tuple[int | None, int | None, int | None], sent: bool = True) -> pa.Table:
+def rows(*usages: tuple[int | None, int | None, int | None], sent: bool = True) -> TableRows:
     """Request rows of (input, cached, output) tokens."""
     base = dict.fromkeys(SCHEMA.names)
     made = [
         base | {"sent_ns": 1 if sent else None, "input_tokens": given, "cached_tokens": cached, "output_tokens": out}
         for given, cached, out in usages
     ]
-    return pa.Table.from_pylist(made, schema=SCHEMA)
+    return TableRows(pa.Table.from_pylist(made, schema=SCHEMA))
 
 
 def test_the_reserve_is_the_worst_case_rounded_up_to_a_cent(paid: Make) -> None:
@@ -90,9 +91,18 @@ def test_a_run_without_a_known_bound_does_not_start(paid: Make, changes: dict[st
 
 
 def test_a_known_paid_address_must_say_how_it_is_paid(paid: Make) -> None:
-    with pytest.raises(SpecError, match="openai charges for each token"):
-        queue(paid(billing="machine", url="https://api.openai.com/v1"))
-    assert queue(paid(billing="free", url="https://api.openai.com/v1")).reserved_usd is None
+    with pytest.raises(SpecError, match="openai charges for each token at this address"):
+        queue(paid(billing="unsaid", url="https://api.openai.com/v1"))
+    for said in ("free", "machine"):
+        run = queue(paid(billing=said, url="https://api.openai.com/v1"))
+        assert (run.reserved_usd, RunSpec.from_json(run.spec).budget.billing) == (None, said)
+
+
+def test_a_public_address_with_a_model_that_is_sold_by_the_token_must_say_so_too(paid: Make) -> None:
+    with pytest.raises(SpecError, match=r"8\.8\.8\.8 is a public address and gpt-4o a model that openai sells"):
+        queue(paid(billing="unsaid", url="https://8.8.8.8/v1", model="gpt-4o"))
+    assert queue(paid(billing="unsaid", url="http://10.0.0.8/v1", model="gpt-4o")).reserved_usd is None
+    assert queue(paid(billing="unsaid", url="https://8.8.8.8/v1", model="our-own")).reserved_usd is None
 
 
 def test_a_list_price_serves_where_no_rate_is_entered(paid: Make) -> None:
@@ -180,11 +190,11 @@ def test_what_cost_more_than_was_reserved_is_settled_in_full_and_said(paid: Make
     assert money.notice(run) == ""
 
 
-def thinking(output: int, reasoning: int) -> pa.Table:
+def thinking(output: int, reasoning: int) -> TableRows:
     row = dict.fromkeys(SCHEMA.names) | {
         "sent_ns": 1, "input_tokens": 0, "output_tokens": output, "reasoning_tokens": reasoning,
     }  # fmt: skip
-    return pa.Table.from_pylist([row], schema=SCHEMA)
+    return TableRows(pa.Table.from_pylist([row], schema=SCHEMA))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from runners.load.records import Spool, read_spool, write_parquet
+from runners.load.records import Spool
+from runners.load.rowfiles import SpoolRows, write_parquet
 
 REQUEST_S = 0.05
 stopped = False
@@ -118,7 +119,7 @@ def main() -> None:
     sent = send(spec, options.out, mode, key)
     valid = not stopped and mode != "invalid"
     (options.out / "summary.json").write_text(json.dumps(summary(spec, sent, spec["load"]["requests"], valid, key)))
-    write_parquet(read_spool(options.out / "requests.arrow"), options.out / "requests.parquet")
+    write_parquet(SpoolRows(options.out / "requests.arrow"), options.out / "requests.parquet")
     (options.out / "requests.arrow").unlink()
     end(130 if stopped else 4 if mode == "invalid" else 0)
 

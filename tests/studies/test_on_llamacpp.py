@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from observatory.runs.models import Measurement
-from observatory.studies import ready_made, trials
+from observatory.studies import ready_made, trials, verdict
 from observatory.studies.models import Slot, Trial
 from observatory.studies.ready_made import READY_MADE
 from tests.services.site import Site, wait_for
@@ -40,6 +40,10 @@ def test_each_arm_is_measured_on_an_engine_of_its_own(site: Site, slug: str) -> 
     assert [(slot.arm.name, slot.run.status, slot.run.reason_code) for slot in slots if slot.run] == [
         (slot.arm.name, "finished", "" if slot.run and slot.run.valid else "stage_client_limited") for slot in slots
     ]
+    if trial.study.quality:
+        answered = verdict.of(trial).quality
+        assert all(one.found is not None and one.found.n == 12 for one in answered.arms)
+        assert all(one.agreement is not None for one in answered.arms[1:])
     if slug == ALWAYS:
         off, on = (cached(slot) for slot in slots)
         assert off < 5

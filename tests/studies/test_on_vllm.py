@@ -14,6 +14,7 @@ import pytest
 from observatory.runs.models import Run
 from observatory.studies import ready_made, trials, verdict
 from observatory.studies.findings import Result
+from observatory.studies.measured import Turn
 from observatory.studies.models import Trial
 from runners.engines import vllm
 from runners.engines.launch import launch
@@ -107,3 +108,20 @@ def test_vllm_unpacks_the_layouts_of_quantized_checkpoints_as_they_were_packed()
     # The same 4-bit numbers in two layouts: rounding costs something, a wrong order of them everything.
     assert found["GPTQ"] == pytest.approx(found["AWQ"], abs=0.1)
     assert found["GPTQ"] < found["HF"] + 2 < 7, found
+
+
+def test_an_engine_that_answers_takes_the_prompt_from_the_one_that_read_it(site: Site) -> None:
+    found = carried_out(site, "disaggregation")
+    cached = {turn.slot.arm.name: counted(turn, "cached_tokens") for turn in found.turns}
+    assert cached["chunks of 256"] == 0
+    asked = sum(counted(turn, "prompt_tokens") for turn in found.turns if turn.slot.arm.name == "disaggregated")
+    # Both count the prompt; the second takes all of it but what is left of its last block.
+    assert cached["disaggregated"] > 0.7 * asked / 2
+    gaps = measured(found, "event_gap_ms")
+    assert gaps["disaggregated"] < 4 * gaps["chunks of 256"]
+
+
+def counted(turn: Turn, counter: str) -> float:
+    assert turn.slot.run is not None
+    assert turn.slot.run.summary is not None
+    return float(turn.slot.run.summary["stages"][0]["server"]["counters"][counter])

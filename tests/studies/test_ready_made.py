@@ -5,10 +5,12 @@ import pytest
 from observatory.catalog.models import Endpoint
 from observatory.studies import measures, ready_made
 from observatory.studies.models import Study
+from observatory.studies.prediction import SERVER_SHARES, Subject, predict
 from observatory.studies.ready_made import READY_MADE, ReadyMade
-from observatory.theory.registry import BY_NAME
 
 pytestmark = pytest.mark.django_db
+
+PREDICTED = [ready for ready in READY_MADE if ready.prediction]
 
 
 @pytest.mark.parametrize("short", [False, True], ids=["full", "short"])
@@ -36,7 +38,22 @@ def test_equal_recipes_share_a_deployment_also_between_studies() -> None:
     assert Study.objects.count() == 2
 
 
-def test_predictions_name_calculators_that_there_are() -> None:
-    named = [ready.prediction["calculator"] for ready in READY_MADE if ready.prediction]
-    assert set(named) <= set(BY_NAME)
-    assert len(named) >= len(READY_MADE) - 1
+class Measured(dict[tuple[str, str], float]):
+    """Some number for whatever is asked: shares of the server are parts of 1."""
+
+    def get(self, key: tuple[str, str], default: object = None) -> float:
+        return 0.5 if key[0] in SERVER_SHARES else 40.0
+
+
+@pytest.mark.parametrize("ready", PREDICTED, ids=[ready.slug for ready in PREDICTED])
+def test_every_arm_has_a_prediction_once_it_is_measured(ready: ReadyMade) -> None:
+    study = ready_made.make(ready, "mine", None)
+    arms = study.arms.select_related("deployment__endpoint", "deployment__accelerator")
+    subjects = [Subject(arm.name, arm.deployment, arm.theory, Measured()) for arm in arms]
+    found = predict(study.prediction, measures.read(study.measures)[0], subjects)
+    assert [predicted.reason for predicted in found] == [""] * len(subjects)
+    assert all(predicted.value for predicted in found)
+
+
+def test_all_but_one_are_predicted() -> None:
+    assert len(PREDICTED) >= len(READY_MADE) - 1

@@ -15,7 +15,7 @@ _FAMILIES = {
     "overview": ("overview", "welcome"),
     "runs": ("run",),
     "compare": ("compare",),
-    "endpoints": ("endpoint", "deployment", "hardware", "site"),
+    "endpoints": ("endpoint", "deployment", "hardware", "site", "embodied"),
     "benchmarks": ("benchmark", "schedule"),
     "studies": ("stud", "trial"),
     "quality": ("quality",),

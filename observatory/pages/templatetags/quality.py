@@ -9,6 +9,7 @@ from django.utils.safestring import SafeString
 
 from observatory.pages.quality_words import percent
 from observatory.pages.templatetags.numbers import missing
+from observatory.quality.models import QualityResult
 from runners.metrics import significant
 
 register = template.Library()
@@ -18,6 +19,12 @@ register = template.Library()
 def share(part: Mapping[str, Any]) -> SafeString:
     """A share with its interval and n."""
     return percent(part["share"], part["low"], part["high"], part["n"])
+
+
+@register.simple_tag
+def accuracy(found: QualityResult) -> SafeString:
+    """That of a result with its interval and n."""
+    return percent(found.value, found.low, found.high, found.n)
 
 
 @register.simple_tag

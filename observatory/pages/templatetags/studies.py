@@ -4,14 +4,20 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from observatory.studies.findings import Effect
+from observatory.studies.findings import Effect, Word
 from observatory.studies.statistics import Estimate
 from observatory.studies.words import change, interval
 from runners.metrics import display
 
 register = template.Library()
 
-_SIGNS = {"better": "▲", "worse": "▼", "no difference that matters": "=", "no clear difference": "="}
+_SIGNS = {
+    Word.BETTER: "▲",
+    Word.WORSE: "▼",
+    Word.IDENTICAL: "=",
+    Word.NO_MATTER: "=",
+    Word.UNCLEAR: "=",
+}
 
 
 @register.simple_tag

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from observatory.catalog.models import Deployment, Endpoint
-from observatory.studies import design
+from observatory.studies import design, questions
 from observatory.studies.design import ArmPlan
 from observatory.studies.measures import DesignError
 from observatory.studies.models import Study
@@ -37,6 +37,18 @@ def vllm(model: str = f"{MODEL}:HF", cores: tuple[int, ...] = (), **options: Any
     return {"engine": "vllm", "model": model, "options": named} | ({"cores": list(cores)} if cores else {})
 
 
+def router(policy: str, *upstreams: Json, **options: Any) -> Json:
+    """The recipe of a router with these engines behind it; of two models the small one first."""
+    return {"engine": "router", "options": {"policy": policy, **options, "upstreams": list(upstreams)}}
+
+
+def _engine_words(recipe: Json) -> str:
+    options = [f"{name}={value}" for name, value in recipe["options"].items() if name != "upstreams"]
+    bound = [f"{name}={recipe[name]}" for name in ("threads", "cores") if name in recipe]
+    behind = [f"before {_engine_words(upstream)}" for upstream in recipe["options"].get("upstreams", [])]
+    return " ".join([recipe["engine"], *filter(None, [recipe.get("model")]), *bound, *options, *behind])
+
+
 @dataclass(frozen=True)
 class Sketch:
     """An arm whose engine the observatory starts by the ``recipe`` of an endpoint. Equal recipes are one deployment."""
@@ -51,25 +63,27 @@ class Sketch:
     @property
     def words(self) -> str:
         """Such as "llama.cpp SmolLM2-135M-Instruct n_parallel=1; load.levels=[8]"."""
-        options = [f"{name}={value}" for name, value in self.recipe["options"].items()]
-        bound = [f"{name}={self.recipe[name]}" for name in ("threads", "cores") if name in self.recipe]
-        engine = " ".join([self.recipe["engine"], self.recipe["model"], *bound, *options])
         asked = [f"{part}.{name}={value}" for part, fields in self.spec.items() for name, value in fields.items()]
-        return "; ".join([engine, *asked])
+        return "; ".join([_engine_words(self.recipe), *asked])
 
 
 @dataclass(frozen=True)
 class Short:
-    """What is left of a study where it must only show that it runs; ``arms`` by name, none: all."""
+    """What is left of a study where it must only show that it runs; ``arms`` by name, none: all. ``questions``: so many
+    are put where the study puts any.
+    """
 
     spec: Json
     repeats: int = 2
     arms: tuple[str, ...] = ()
+    questions: int = 12
 
 
 @dataclass(frozen=True)
 class ReadyMade:
-    """``limits``: what it cannot show on a small machine. ``smallest``: the smallest effect of interest, percent."""
+    """``limits``: what it cannot show on a small machine. ``smallest``: the smallest effect of interest, percent.
+    ``quality``: what is asked where the technique may change answers; empty: nothing.
+    """
 
     slug: str
     number: int
@@ -82,6 +96,7 @@ class ReadyMade:
     look_for: str
     limits: str
     prediction: Json = field(default_factory=dict)
+    quality: Json = field(default_factory=dict)
     factor: str = ""
     repeats: int = 5
     smallest: float = 5.0
@@ -90,12 +105,22 @@ class ReadyMade:
     @property
     def engines(self) -> frozenset[str]:
         """What it takes to carry it out."""
-        return frozenset(arm.recipe["engine"] for arm in self.arms)
+        recipes = [arm.recipe for arm in self.arms]
+        behind = [upstream for recipe in recipes for upstream in recipe["options"].get("upstreams", [])]
+        return frozenset(recipe["engine"] for recipe in (*recipes, *behind))
 
     def shortened(self) -> "ReadyMade":
         """With fewer requests and repeats: it shows that everything works, and decides nothing."""
         arms = tuple(arm for arm in self.arms if not self.short.arms or arm.name in self.short.arms)
-        return replace(self, arms=arms, spec=_over(self.spec, self.short.spec), repeats=self.short.repeats)
+        quality = {**self.quality, "questions": self.short.questions} if self.quality else {}
+        spec = _over(self.spec, self.short.spec)
+        return replace(self, arms=arms, spec=spec, quality=quality, repeats=self.short.repeats)
+
+    def asking(self, asks: bool | None) -> "ReadyMade":
+        """With questions, or without them; None: as it is."""
+        if asks is None:
+            return self
+        return replace(self, quality=(self.quality or questions.BASIC) if asks else {})
 
 
 def _over(spec: Json, changes: Json) -> Json:
@@ -113,6 +138,7 @@ def make(ready: ReadyMade, name: str, user: User | None, *, repeats: int | None 
         measures=[dict(measure) for measure in ready.measures],
         smallest_effect_percent=ready.smallest,
         prediction=dict(ready.prediction),
+        quality=dict(ready.quality),
         factor=ready.factor,
         repeats=repeats or ready.repeats,
         order=ready.order,

@@ -1,5 +1,6 @@
 """9: what fewer bits per cached key and value buy."""
 
+from observatory.studies.questions import BASIC
 from observatory.studies.ready_made.base import ReadyMade, Short, Sketch, llamacpp
 
 _BITS = {"F16": 16.0, "Q8_0": 8.5, "Q4_0": 4.5}
@@ -45,6 +46,7 @@ CACHE_QUANTIZATION = ReadyMade(
             "launch_us": 0,
         },
     },
+    quality=BASIC,
     look_for="Theory counts bytes and expects a small gain. On a CPU unpacking the cache costs more than reading less "
     "of it saves: decoding gets slower. What is gained is memory, and so requests that fit.",
     limits="The gain in requests that fit does not show with one request at a time; the KV-cache calculator gives it.",

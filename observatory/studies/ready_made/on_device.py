@@ -1,5 +1,6 @@
 """16: threads and precision against the energy of a token."""
 
+from observatory.studies.questions import BASIC
 from observatory.studies.ready_made.base import MODEL, ReadyMade, Short, Sketch, llamacpp
 
 _BITS = {"F16": 16.0, "Q8_0": 8.5, "Q4_0": 4.5}
@@ -44,6 +45,7 @@ ON_DEVICE = ReadyMade(
         "as": "ratio",
         "inputs": {"parameters_b": 0.1345},
     },
+    quality=BASIC,
     look_for="Fewer bits take less energy because a token takes less time. A second thread is worth its power only "
     "where it brings speed; theory, which knows bytes alone, expects no difference.",
     limits="Where no counter can be read, power is modelled from the load of the CPU: then this compares times, not "

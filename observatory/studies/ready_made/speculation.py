@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from observatory.studies.questions import BASIC
 from observatory.studies.ready_made.base import MODEL, Json, ReadyMade, Short, Sketch, llamacpp
 
 _TARGET = f"{MODEL}:F16"
@@ -64,6 +65,7 @@ SPECULATION = ReadyMade(
         "as": "speedup",
         "inputs": {},
     },
+    quality=BASIC,
     look_for="Acceptance comes from the server's own counters. N-grams cost nothing to draft and gain where the answer "
     "repeats itself, as that of a small model does. A draft that is nearly as dear as the target loses though "
     "almost every guess is right; one that guesses badly loses everything.",

@@ -1,5 +1,6 @@
 """8: what fewer bits per weight buy."""
 
+from observatory.studies.questions import BASIC
 from observatory.studies.ready_made.base import MODEL, ReadyMade, Short, Sketch, llamacpp
 
 WEIGHT_QUANTIZATION = ReadyMade(
@@ -36,8 +37,10 @@ WEIGHT_QUANTIZATION = ReadyMade(
             "launch_us": 0,
         },
     },
+    quality=BASIC,
     look_for="TPOT falls, by less than the bits: unpacking takes arithmetic. TTFT need not fall at all, because "
     "prefill is bound by arithmetic.",
-    limits="The weights come from one 4-bit file: the wider forms take more memory and are no better, so that "
-    "nothing is said of quality here. FP8 and FP4 arithmetic needs hardware that has it.",
+    limits="The weights come from one 4-bit file: the wider forms take more memory and are no better, so that the "
+    "answers show what changing the form again costs, and not what 4 bits cost. FP8 and FP4 arithmetic needs hardware "
+    "that has it.",
 )

@@ -1,13 +1,5 @@
-"""Energy, money, carbon and water as pure functions: numbers in, numbers with their marks and sources out.
+"""Energy, carbon, water and the money of machines as pure functions: numbers in, numbers with marks and sources out.
 
-What cannot be known is None beside a reason; ``Impossible`` says which input contradicts and what to change.
+Prices by the token are in ``runners.prices``. What cannot be known is None beside a reason; ``Impossible`` says which
+input contradicts and what to change.
 """
-
-
-class Impossible(ValueError):
-    """Inputs that have no account."""
-
-    def __init__(self, problem: str, fix: str) -> None:
-        super().__init__(f"{problem} {fix}")
-        self.problem = problem
-        self.fix = fix

@@ -5,9 +5,10 @@ input or total), so prices of two denominators never add up: each carries the wh
 """
 
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import StrEnum
 
-from observatory.theory.accounts import Impossible
+from runners.prices import Impossible
 
 HOURS_PER_YEAR = 8760
 J_PER_KWH = 3.6e6
@@ -122,7 +123,7 @@ def electricity_per_mtok(j_per_token: float, pue: float, usd_per_kwh: float) -> 
     return j_per_token * pue * usd_per_kwh / 3.6
 
 
-def break_even_utilisation(hour_usd: float, api_usd_per_full_hour: float) -> float:
+def break_even_utilisation(hour_usd: Decimal, api_usd_per_full_hour: Decimal) -> Decimal:
     """Share of the hours that must serve at full throughput for the machine to cost what the API would.
 
     Above 1: the API is cheaper however busy the machine is.

@@ -8,9 +8,9 @@ unknown PUE leaves the full figure unknown. Intervals of layers are taken to err
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from observatory.theory.accounts import Impossible
 from runners.metrics import Mark
 from runners.power.devices import weakest
+from runners.prices import Impossible
 
 #: From the inside out.
 LAYERS = ("accelerator", "host", "idle")

@@ -10,8 +10,9 @@ from datetime import date
 from math import exp, lgamma, log, pi, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
-from observatory.theory.accounts import Impossible
+from runners.prices import Impossible
 
 DAYS_PER_YEAR = 365.25
 
@@ -31,8 +32,12 @@ class Trend:
     start_usd: float
 
 
-def fit(points: Sequence[tuple[date, float]]) -> Trend:
-    """The trend of (day, price). Raises Impossible for fewer than two days or prices that are not above 0."""
+def fit(points: Sequence[tuple[date, float]], *, serial: bool = False) -> Trend:
+    """The trend of (day, price). ``serial``: prices come in order and each is much like the one before, so the interval
+    is widened by sqrt((1 + r) / (1 - r)), r the correlation of neighbouring residuals (autoregression of first order).
+
+    Raises Impossible for fewer than two days or prices that are not above 0.
+    """
     if any(price <= 0 for _, price in points):
         raise Impossible("A price is 0 or less, and the fit is of logarithms.", "Give prices above 0.")
     if len({day for day, _ in points}) < 2:
@@ -43,9 +48,11 @@ def fit(points: Sequence[tuple[date, float]]) -> Trend:
     spread = float(((years - years.mean()) ** 2).sum())
     slope = float(((years - years.mean()) * (logs - logs.mean())).sum()) / spread
     intercept = float(logs.mean() - slope * years.mean())
-    residual = float(((logs - intercept - slope * years) ** 2).sum())
+    residuals = logs - intercept - slope * years
+    residual = float((residuals**2).sum())
     n, total = len(points), float(((logs - logs.mean()) ** 2).sum())
-    margin = student_t(n - 2) * sqrt(residual / (n - 2) / spread) if n > 2 else None
+    wider = _widening(residuals) if serial else 1.0
+    margin = wider * student_t(n - 2) * sqrt(residual / (n - 2) / spread) if n > 2 else None
     return Trend(
         times_per_year=exp(-slope),
         low=None if margin is None else exp(-slope - margin),
@@ -55,6 +62,14 @@ def fit(points: Sequence[tuple[date, float]]) -> Trend:
         n=n,
         start_usd=exp(intercept),
     )
+
+
+def _widening(residuals: NDArray[np.float64]) -> float:
+    """At most that of a correlation of 0.9."""
+    squares = float((residuals**2).sum())
+    together = float((residuals[1:] * residuals[:-1]).sum())
+    r = min(0.9, max(0.0, together / squares)) if squares > 0 else 0.0
+    return sqrt((1 + r) / (1 - r))
 
 
 def spend_change(times_cheaper: float, times_more_tokens: float) -> float:

@@ -68,6 +68,7 @@ class Delta:
 
     ``finish_reason`` is "stop", "length", "tool_calls" or "content_filter" where the dialect has a word for it, else
     the server's own. ``done``: the dialect's end mark. ``results``: vectors or ranks of an answer without tokens.
+    ``decoded``: tokens generated so far, by the server's running count.
     """
 
     pieces: list[Piece] = field(default_factory=list)
@@ -77,6 +78,7 @@ class Delta:
     timings: Timings | None = None
     done: bool = False
     results: int = 0
+    decoded: int | None = None
 
     @property
     def generated(self) -> bool:

@@ -46,6 +46,7 @@ def read_with(chunk: Any, read_choice: Callable[[dict[str, Any], Piece], None]) 
     delta = Delta(model=text_of(answer.get("model"), "model") or None)
     delta.usage = usage_of(answer.get("usage"))
     delta.timings = timings_of(answer.get("timings"))
+    delta.decoded = count_of(member(answer.get("timings"), "predicted_n"))
     choices = answer.get("choices")
     if choices is None:
         return delta

@@ -57,9 +57,10 @@ class Said:
 
 @dataclass(frozen=True)
 class Context:
-    """What a workload may rest on. ``salt`` differs from stage to stage; ``warms_up``: its first turns are warm-up."""
+    """What a workload may rest on. ``seed`` decides lengths, and ``salt`` makes texts unlike those of other runs; both
+    differ from stage to stage. ``warms_up``: its first turns are warm-up."""
 
-    seed: int
+    seed: int | str
     salt: str
     fit: LengthFit
     count_tokens: CountTokens | None

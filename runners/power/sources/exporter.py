@@ -12,6 +12,7 @@ from runners.metrics import Mark
 from runners.power.devices import Device, Layer, Note
 from runners.power.polling import Cadence, Poller
 from runners.power.samples import Row
+from runners.power.sources.nvml_sensors import grace_name
 from runners.power.web import Pages, WebError
 from runners.server.exposition import ExpositionError, Sample, labels_of, samples
 
@@ -144,7 +145,7 @@ class ExporterSource:
         if not power and not energy:
             return None
         label = labels.get(self._form.label, "GPU")
-        counter = bool(energy) and "GH200" not in label  # there the counter is that of the whole module
+        counter = bool(energy) and not grace_name(label)  # there the counter is that of the whole module
         return Device(
             id=key,
             name=label,
@@ -163,6 +164,7 @@ class ExporterSource:
             counter=counter,
             power_column="power_mw" if power else None,
             power_window_ms=self._form.power_window_ms,
+            facts={"index": labels.get(self._form.index), "machine": labels.get(self._form.host)},
             shared=bool({labels.get(self._form.part, "") for _, labels in board} - {"", "0"}),
         )
 

@@ -13,9 +13,19 @@ import pynvml
 from runners.metrics import Mark
 from runners.power.devices import Device, Layer, Note
 from runners.power.samples import Row
-from runners.power.sources.nvml_facts import board_facts, period_of
+from runners.power.sources.nvml_facts import board_facts, on_module, period_of
 from runners.power.sources.nvml_period import Periods, update_periods
-from runners.power.sources.nvml_reads import INSTANT, LOST, MEAN, Reads, ask, fast_values, probe, processes
+from runners.power.sources.nvml_reads import (
+    INSTANT,
+    LOST,
+    MEAN,
+    Reads,
+    ask,
+    device_count,
+    fast_values,
+    probe,
+    processes,
+)
 from runners.power.sources.nvml_sensors import Sensor, gain, sensor, sensor_notes
 from runners.power.sources.nvml_visible import Identity, visible_boards
 
@@ -149,7 +159,10 @@ class NvmlSource:
             text = "gives neither an energy counter nor a power reading (usual for vGPU guests): it is not measured."
             self.notes.append(Note("no_power_reading", f"{name} {text}"))
             return
-        if not device.counter:
+        if on_module(name, reads):
+            text = "is on a Grace module, and its counter may hold CPU and memory too: power of the GPU is integrated."
+            self.notes.append(Note("grace_module", f"{name} {text}"))
+        elif not device.counter:
             self.notes.append(Note("no_counter", f"{name} has no energy counter of its own: its power is integrated."))
         if len(own) > 1:
             text = (
@@ -169,7 +182,7 @@ class NvmlSource:
             row |= fast_values(board.handle, board.reads, slow=slow)
             if slow:
                 board.slow_due_ns = begun_ns + _SLOW_NS
-                row |= _others(board)
+                row |= _others(board) | {"listed_gpus": device_count()}
         except pynvml.NVMLError as error:
             if error.value not in LOST:
                 self._note_once("read_error", f"{device.name}: a reading failed ({error}); such readings are left out.")
@@ -240,8 +253,7 @@ def _names(pids: frozenset[int]) -> str:
 def _device(found: _Probed, update_ms: float, shared: bool, told: dict[str, Any]) -> Device:
     identity = found.identity
     column, window_ms, power_words = _power_series(found.traits, found.reads)
-    # On GH200 the counter is that of the whole module, CPU and memory included.
-    counter = found.reads.counter and "GH200" not in identity.name
+    counter = found.reads.counter and not on_module(identity.name, found.reads)
     gain_low, gain_high, gain_source = gain(identity.name)
     return Device(
         id=identity.uuid,

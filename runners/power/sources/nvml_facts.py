@@ -7,8 +7,8 @@ import pynvml
 
 from runners.power.devices import Note
 from runners.power.sources.nvml_period import Periods
-from runners.power.sources.nvml_reads import SCOPES, Reads, ask
-from runners.power.sources.nvml_sensors import Sensor
+from runners.power.sources.nvml_reads import SCOPES, Reads, ask, power_smoothing
+from runners.power.sources.nvml_sensors import Sensor, grace_name
 from runners.power.sources.nvml_visible import Identity
 
 _VIRTUALIZATION = {
@@ -41,7 +41,9 @@ def board_facts(handle: Any, identity: Identity, traits: Sensor, reads: Reads) -
     virtual = None if mode is None else _VIRTUALIZATION.get(mode, str(mode))
     limit_mw = ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
     default_mw = ask(pynvml.nvmlDeviceGetPowerManagementDefaultLimit, handle)
+    smoothing = power_smoothing(handle)
     told = {
+        "index": identity.index,
         "generation": traits.generation,
         "driver": ask(pynvml.nvmlSystemGetDriverVersion),
         "mig": mig,
@@ -49,8 +51,10 @@ def board_facts(handle: Any, identity: Identity, traits: Sensor, reads: Reads) -
         "power_limit_w": None if limit_mw is None else limit_mw / 1e3,
         "default_limit_w": None if default_mw is None else default_mw / 1e3,
         "power_scopes": [SCOPES[scope] for scope in reads.scopes],
+        "power_smoothing": smoothing,
     }
-    return BoardFacts(told, bool(mig) or virtual in _SHARING, _notes(identity.name, mig, virtual, reads))
+    notes = _notes(identity.name, mig, virtual, reads) + _smoothing_notes(identity.name, smoothing)
+    return BoardFacts(told, bool(mig) or virtual in _SHARING, notes)
 
 
 def _notes(name: str, mig: bool | None, virtual: str | None, reads: Reads) -> list[Note]:
@@ -65,6 +69,22 @@ def _notes(name: str, mig: bool | None, virtual: str | None, reads: Reads) -> li
         text = "may not be read by this user: run as root, or let the administrator allow it (nvidia-smi --help)."
         notes.append(Note("nvml_denied", f"{name}: {', '.join(reads.denied)} {text}"))
     return notes
+
+
+def _smoothing_notes(name: str, smoothing: dict[str, float] | None) -> list[Note]:
+    if not smoothing or not smoothing["enabled"]:
+        return []
+    floor = f" to a floor of {smoothing['floor_pct']:g} %" if "floor_pct" in smoothing else ""
+    text = (
+        f"{name} smooths its power: at low load it burns power on purpose{floor}. Idle power and the energy of light "
+        "loads hold that; compare them with boards in the same state only."
+    )
+    return [Note("power_smoothing", text)]
+
+
+def on_module(name: str, reads: Reads) -> bool:
+    """Whether the board is part of a Grace module, whose CPU and memory its energy counter may hold too."""
+    return reads.module or grace_name(name)
 
 
 def period_of(name: str, traits: Sensor, periods: Periods) -> tuple[float, list[Note]]:

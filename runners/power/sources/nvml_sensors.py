@@ -39,6 +39,11 @@ _GA100_NAMES = ("A100", "A800", "A30")
 _UNKNOWN = Sensor("unknown generation", 100, legacy_ms=1000, integrate="power_mw", known=False)
 
 
+def grace_name(name: str) -> bool:
+    """Whether a board of that name shares a module with a Grace CPU."""
+    return any(word in name for word in ("GH200", "GB200", "GB300"))
+
+
 def sensor(architecture: int, name: str) -> Sensor:
     """``architecture``: NVML's number. GA100 shares Ampere's number, so it is told by the name."""
     words = name.replace("-", " ").split()

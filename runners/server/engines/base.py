@@ -10,6 +10,13 @@ from runners.server.metrics import BY_KEY, Kind
 #: What a histogram's samples are called beside its name, and how their rows are keyed beside our key.
 HISTOGRAM_PARTS = ("_bucket", "_sum")
 
+#: What a router adds, which serves the pages of the engines behind it as one.
+ROUTER = {
+    "routed_requests": ("router_decisions_total",),
+    "sent_on_requests": ("router_sent_on_total",),
+    "upstream_requests": ("router_requests_total",),
+}
+
 
 @dataclass(frozen=True)
 class EngineMetrics:
@@ -27,7 +34,7 @@ class EngineMetrics:
     def _keys(self) -> dict[str, tuple[str, int]]:
         """Sample name to (row key, its place among the names of that key)."""
         found: dict[str, tuple[str, int]] = {}
-        for key, names in self.names.items():
+        for key, names in (*self.names.items(), *ROUTER.items()):
             parts = HISTOGRAM_PARTS if BY_KEY[key].kind is Kind.HISTOGRAM else ("",)
             for place, name in enumerate(names):
                 found |= {name + part: (key + part, place) for part in parts}

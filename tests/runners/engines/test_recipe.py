@@ -14,6 +14,10 @@ VLLM = {"engine": "vllm", "model": "/models/m"}
 COMMAND = {"engine": "command", "command": "serve --port {port}"}
 
 
+def router(*upstreams: dict[str, Any], **options: Any) -> dict[str, Any]:
+    return {"engine": "router", "options": {**options, "upstreams": list(upstreams)}}
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -23,6 +27,8 @@ COMMAND = {"engine": "command", "command": "serve --port {port}"}
         VLLM | {"options": {"enforce-eager": True, "speculative-config": {"method": "ngram"}, "max-num-seqs": 1}},
         VLLM | {"environment": {"VLLM_CPU_KVCACHE_SPACE": "2"}},
         COMMAND | {"environment": {"ANYTHING": "1"}},
+        router(LLAMA, VLLM, LLAMA, policy="prefix-affinity", prefix_bytes=64),
+        router(LLAMA, LLAMA, policy="rules", hard_words=["prove"], max_words=9),
     ],
 )
 def test_a_recipe_is_what_its_json_says(data: dict[str, Any]) -> None:
@@ -58,6 +64,14 @@ def test_a_recipe_is_what_its_json_says(data: dict[str, Any]) -> None:
         ({"engine": "command", "command": "serve '{port}"}, "No closing quotation"),
         ({"engine": "command", "command": "serve {port} {model}"}, "the command has {model}"),
         (COMMAND | {"environment": {"A B": "1"}}, "no name or value"),
+        ({"engine": "router"}, "give at least one"),
+        (router(), "is not a list of recipes"),
+        (router(LLAMA, policy="fastest"), "one of a list: round-robin, least-outstanding"),
+        (router(LLAMA, policy="confidence"), "give the small model first"),
+        (router(LLAMA, LLAMA | {"options": {"n_paralel": 4}}), "upstreams[1].options.n_paralel: no such option"),
+        (router(router(LLAMA)), "no router behind a router"),
+        (router(LLAMA) | {"model": "m"}, "say it in each of the upstreams"),
+        (router(LLAMA) | {"environment": {"OMP_WAIT_POLICY": "active"}}, "say it in each of the upstreams"),
     ],
 )
 def test_a_bad_recipe_is_refused_with_the_field_and_the_fix(data: dict[str, Any], words: str) -> None:
@@ -74,6 +88,7 @@ def test_a_bad_recipe_is_refused_with_the_field_and_the_fix(data: dict[str, Any]
         (LLAMA | {"model": f"{MODEL_NAME}:Q8_0"}, f"{MODEL_NAME}:Q8_0"),
         (VLLM, "m"),
         (VLLM | {"options": {"served-model-name": "mine"}}, "mine"),
+        (router(VLLM, LLAMA), "m"),
     ],
 )
 def test_the_served_name_is_known_before_the_engine_runs(data: dict[str, Any], name: str) -> None:

@@ -332,6 +332,21 @@ def test_reasoning_tokens_are_a_part_of_the_output_and_not_added_again():
     assert "usage_disagrees" not in row["flags"]  # nine of them were not shown
 
 
+def test_reasoning_tokens_are_those_of_the_running_count_where_the_usage_says_nothing():
+    def at(count, **said):
+        return sse({"choices": [{"index": 0, "delta": said}], "timings": {"predicted_n": count}})
+
+    end = ((0, finished()), (0, usage(9)), (0, DONE))
+    row, _ = timed(
+        (0, at(3, reasoning_content="so")), (0, at(5, reasoning_content="we")), (0, at(8, content="a")), *end
+    )
+    assert row["reasoning_tokens"] == 5
+    row, _ = timed((0, at(3, content="a")), (0, at(5, content="b")), *end)
+    assert row["reasoning_tokens"] == 0
+    row, _ = timed((0, delta(reasoning_content="so")), (0, delta(content="a")), *end)
+    assert row["reasoning_tokens"] is None
+
+
 # D. parsing
 
 

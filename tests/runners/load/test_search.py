@@ -14,13 +14,16 @@ def spec(goal=Goal.SLO, levels=(1.0,), arrivals=Arrivals.CLOSED, requests=100, *
     return RunSpec(Target("http://h"), load=load, slo=Slo(ttft_ms=100))
 
 
-def run(asked, server, verdicts=lambda level: "ok"):
-    """All levels that were tried, and the findings. ``server``: (level, requests) -> metrics."""
+def run(asked, server, verdicts=lambda level: "ok", queued=lambda level: None):
+    """All levels that were tried, and the findings. ``server``: (level, requests) -> metrics. ``queued``: level ->
+    requests in the server's queue, where it tells it."""
     course, tried = course_of(asked), []
     while (plan := course.next()) is not None:
         tried.append(plan.level)
         metrics = {key: {"mean": value} for key, value in server(plan.level, plan.requests).items()}
-        course.add({"load": plan.load, "planned": plan.requests, "metrics": metrics, "verdict": verdicts(plan.level)})
+        gauge = {} if queued(plan.level) is None else {"requests_queued": {"mean": queued(plan.level)}}
+        stage = {"load": plan.load, "planned": plan.requests, "metrics": metrics, "verdict": verdicts(plan.level)}
+        course.add(stage | {"server": {"gauges": gauge}})
     return tried, course.findings()
 
 
@@ -153,6 +156,47 @@ def test_saturation_is_where_throughput_stops_rising_while_the_queue_grows():
     assert result["throughput"] == 1200
 
 
+def evidence(found):
+    return [item["of"] for item in found["saturation"]["evidence"]]
+
+
+def test_without_a_queue_that_is_told_ttft_is_the_evidence_and_that_is_said():
+    _, found = run(spec(Goal.SATURATION), plateau(12))
+    assert evidence(found) == ["ttft_ms"]
+    assert not found["saturation"]["queue_known"]
+    assert found["saturation"]["text"] == (
+        "throughput stops rising beyond concurrency 16: TTFT rose from 66.7 to 133 ms; "
+        "the queue of the server is not known"
+    )
+
+
+def test_a_queue_that_grows_in_the_server_is_evidence_although_ttft_stays():
+    steady, waiting = {"ttft_ms": 50.0}, lambda level: max(0, level - 12)
+    tried, found = run(spec(Goal.SATURATION), lambda *asked: plateau(12)(*asked) | steady, queued=waiting)
+    assert tried == [1, 2, 4, 8, 16, 32]
+    assert found["saturation"]["evidence"] == [{"of": "queue", "before": 4.0, "after": 20.0}]
+    assert "the server's queue grew from 4.0 to 20.0 requests" in found["saturation"]["text"]
+
+
+def test_queue_and_ttft_are_both_named():
+    _, found = run(spec(Goal.SATURATION), plateau(12), queued=lambda level: max(0, level - 12))
+    assert evidence(found) == ["queue", "ttft_ms"]
+
+
+def test_a_queue_that_stays_empty_is_said_beside_the_ttft_that_rose():
+    _, found = run(spec(Goal.SATURATION), plateau(12), queued=lambda level: 0.3)
+    assert evidence(found) == ["ttft_ms"]
+    assert found["saturation"]["text"].endswith("; the server's queue did not grow")
+
+
+def test_no_gain_twice_is_evidence_where_nothing_else_rises():
+    server = plateau(12)
+    tried, found = run(spec(Goal.SATURATION), lambda *asked: server(*asked) | {"ttft_ms": 50.0})
+    assert tried[-1] == 64
+    assert evidence(found) == ["throughput"]
+    assert (found["saturation"]["value"], found["saturation"]["high"]) == (16, 32)
+
+
 def test_a_server_that_is_not_saturated_within_the_levels_allowed_is_said_to_be_so():
     tried, found = run(spec(Goal.SATURATION, levels=(1.0, 8.0)), plateau(100))
     assert tried == [1, 2, 4, 8]
@@ -164,6 +208,7 @@ def test_failures_end_the_search_for_saturation():
     tried, found = run(spec(Goal.SATURATION), plateau(100), lambda level: "failed" if level > 4 else "ok")
     assert tried == [1, 2, 4, 8]
     assert found["saturation"]["found"]
+    assert evidence(found) == ["failures"]
 
 
 # the bound

@@ -450,6 +450,18 @@ def test_a_ramp_has_no_steady_window_and_says_why():
     assert "the load rose from 1 to 4" in next(i["text"] for i in result["reasons"] if i["code"] == "ramp")
 
 
+# reasoning
+
+
+def test_what_comes_before_an_answer_is_in_its_time_and_not_in_the_first_token():
+    rows = [row(at, first_answer_ns=START + round((at + 90) * MS), reasoning_tokens=4) for at in range(0, 1510, 151)]
+    result = stage(rows)
+    assert mean(result, "ttft_ms") == pytest.approx(50)
+    assert mean(result, "first_answer_ms") == pytest.approx(90)
+    assert mean(result, "reasoning_tokens") == 4
+    assert "reasoning_tokens" not in stage(closed(1, 10))["metrics"]
+
+
 # tasks
 
 

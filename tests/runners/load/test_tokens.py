@@ -28,12 +28,6 @@ def test_a_file_that_is_no_tokenizer_is_refused_with_what_to_give(tmp_path):
         tokenizer_counter(str(tmp_path / "file"))
 
 
-def test_a_gguf_model_is_refused_with_both_ways_out(tmp_path):
-    (tmp_path / "m.gguf").write_bytes(b"GGUF\x03\x00\x00\x00" + bytes(64))
-    with pytest.raises(ValueError, match=r"GGUF model.*/tokenize.*tokenizer\.json"):
-        tokenizer_counter(str(tmp_path / "m.gguf"))
-
-
 @pytest.mark.parametrize("field", ["content", "prompt"])
 def test_the_endpoints_own_tokenizer_is_asked_in_the_forms_of_llama_cpp_and_of_vllm(field):
     asked = []

@@ -41,7 +41,8 @@ def test_a_ledger_has_the_keys_that_the_result_files_promise(rows, device, descr
         "reasons",
     }  # fmt: skip
     assert set(ledger["layers"][0]) == {
-        "layer", "within", "label", "energy_j", "low_j", "high_j", "mark", "method", "source", "note", "sampled_by"
+        "layer", "pool", "within", "label", "energy_j", "low_j", "high_j", "mark", "method", "source", "note",
+        "sampled_by",
     }  # fmt: skip
     assert json.loads(json.dumps(ledger, allow_nan=False)) == ledger
 

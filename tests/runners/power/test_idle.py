@@ -59,6 +59,8 @@ def test_what_being_read_costs_is_measured_and_flagged(account, monkeypatch):
     found = account("constant 0 50000\nawake 0 50000\n", Power("nvml", idle_s=3, observer=True))
     assert found["idle_w"] == pytest.approx(100, rel=0.03)
     assert found["observer_w"] == pytest.approx(50, rel=0.15)
+    low_w, high_w = found["observer_bounds_w"]
+    assert 20 < low_w < found["observer_w"] < high_w < 80
     assert "observer_effect" in codes(found)
 
 
@@ -66,6 +68,7 @@ def test_an_instrument_that_costs_nothing_to_read_has_no_note(account, monkeypat
     monkeypatch.setattr(idle, "OBSERVER_S", 6.0)
     found = account("constant 0 50000\n", Power("nvml", idle_s=3, observer=True))
     assert found["observer_w"] == pytest.approx(0, abs=0.9)
+    assert found["observer_bounds_w"][0] <= 0 <= found["observer_bounds_w"][1]
     assert "observer_effect" not in codes(found)
 
 
@@ -116,7 +119,7 @@ def test_either_bound_is_enough():
 
 def test_what_idle_adds_to_a_run():
     assert idle_seconds(Power("nvml", idle_s=20)) == 42
-    assert idle_seconds(Power("nvml", idle_s=20, observer=True)) == 62
+    assert idle_seconds(Power("nvml", idle_s=20, observer=True)) == 82
     assert idle_seconds(Power("nvml", idle_s=0)) == idle_seconds(Power("none")) == 0
 
 

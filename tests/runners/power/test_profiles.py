@@ -136,6 +136,18 @@ def test_the_two_disagree_when_either_lies(play, profile, window, factor, liar):
     assert layer["low_j"] < truth_j < layer["high_j"]
 
 
+@pytest.mark.parametrize("liar", ["counter_gain 1 1.15", "power_gain 1 0.85"])
+def test_a_liar_among_several_is_named_and_widens_the_band_of_all(play, liar):
+    steady = "".join(f"constant {gpu} {100_000 * (gpu + 1)}\n" for gpu in range(3))
+    samples, account = play(f"gpus 3\n{steady}{liar}\n", 900, [0])
+    ledger = window_ledger(samples, 13 * S, 45 * S, description=account)
+    assert [one["verdict"] for one in ledger["instruments"]] == ["agree", "disagree", "agree"]
+    assert [reason["code"] for reason in ledger["reasons"]] == ["disagree"]
+    layer = ledger["layers"][0]
+    assert layer["low_j"] < 600 * 32 < layer["high_j"]
+    assert layer["high_j"] - layer["low_j"] > 0.1 * 200 * 32 + 0.1 * 600 * 32 * 0.95
+
+
 @settings(max_examples=5, deadline=None)
 @given(profiles=st.lists(PROFILES, min_size=2, max_size=4), window=WINDOWS, late_ns=LATE_NS)
 def test_gpus_with_beats_and_phases_of_their_own_add_up(play, profiles, window, late_ns):

@@ -74,6 +74,15 @@ def test_another_process_on_the_gpu_leaves_no_figure_for_its_windows_alone(play)
     assert ledger(play, script, start_s=17, end_s=19, ticks=220)["it_j"] == pytest.approx(200, rel=0.02)
 
 
+def test_a_gpu_that_comes_or_goes_leaves_no_figure_from_there_on(play):
+    script = "gpus_at 14 2\n"
+    assert (ledger(play, script)["it_j"], codes(ledger(play, script))) == (None, ["device_count_changed"])
+    assert codes(ledger(play, script, start_s=16, end_s=19, ticks=220)) == ["device_count_changed"]
+    before = ledger(play, script, start_s=11, end_s=13)
+    assert before["it_j"] == pytest.approx(200, rel=0.02)
+    assert before["states"][0]["listed_gpus"] == {"min": 1, "max": 1}
+
+
 @pytest.mark.parametrize(
     ("event", "code"),
     [("reset 0 14", "counter_reset"), ("stale 0 11.5", "counter_stale"), ("lost 0 14", "gpu_lost")],

@@ -1,6 +1,6 @@
 import pytest
 
-from runners.quality.statistics import mcnemar_exact, paired_difference, share, wilson
+from runners.quality.statistics import mcnemar_exact, paired_difference, share, unpaired_difference, wilson
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,21 @@ def test_a_share_of_nothing_has_no_number() -> None:
 def test_what_is_no_share_is_refused(successes: int, n: int) -> None:
     with pytest.raises(ValueError, match="not a share"):
         wilson(successes, n)
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "interval"),
+    [((48, 80), (56, 70), (0.0524, 0.3339)), ((3, 10), (9, 10), (0.1705, 0.8090))],
+    ids=["Newcombe 1998, table II, a", "Newcombe 1998, table II, b"],
+)
+def test_a_difference_without_pairs_follows_from_both_intervals(
+    base: tuple[int, int], other: tuple[int, int], interval: tuple[float, float]
+) -> None:
+    first, second = ((count / n, *wilson(count, n)) for count, n in (base, other))
+    assert unpaired_difference(first, second) == pytest.approx(interval, abs=1e-4)
+
+
+def test_intervals_of_several_comparisons_are_wider_so_that_all_hold_together() -> None:
+    one, four = paired_difference(12, 4, 100), paired_difference(12, 4, 100, 4)
+    # z of 1 - 0.025/4 is 2.498, that of 1 - 0.025 is 1.960
+    assert (four[1] - four[0]) / (one[1] - one[0]) == pytest.approx(2.4977 / 1.95996, abs=1e-4)

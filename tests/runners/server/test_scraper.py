@@ -140,3 +140,32 @@ def test_the_page_is_read_about_once_a_second_and_once_more_around_each_stage(tm
     inside = [t for t in times if marks[0] < t < marks[1]]
     assert 3 <= len(inside) <= 7
     assert summary["stages"][0]["server"]["gauges"]["requests_running"] == {"mean": 2.0, "max": 2.0}
+
+
+def test_a_search_for_saturation_sees_the_queue_of_each_stage_while_the_run_goes_on(tmp_path):
+    """Two are served at a time, fifty milliseconds each."""
+    slots, inside, lock = threading.Semaphore(2), [0, 0], threading.Lock()
+
+    def count(waiting: int, running: int) -> None:
+        with lock:
+            inside[0] += waiting
+            inside[1] += running
+
+    def served(wire: Wire) -> None:
+        count(1, 0)
+        with slots:
+            count(-1, 1)
+            paced(wire, 0.05)
+            count(0, -1)
+
+    def gauges(handler: BaseHTTPRequestHandler) -> None:
+        body(
+            "".join(f"vllm:num_requests_{name} {n}\n" for name, n in zip(("waiting", "running"), inside, strict=True))
+        )(handler)
+
+    with page(gauges) as (url, _):
+        options = "--find", "saturation", "--concurrency", "4,8", "--metrics-url", url
+        summary, _ = bench(tmp_path, *options, requests=92, at=serving({"m": served}))
+    assert summary["saturation"]["queue_known"]
+    waiting = [stage["server"]["gauges"]["requests_queued"]["mean"] for stage in summary["stages"]]
+    assert waiting[0] < waiting[1] <= 6

@@ -9,11 +9,11 @@ from decimal import Decimal
 import pytest
 
 from observatory.theory import registry
-from observatory.theory.accounts import api_prices
 from observatory.theory.accounts.hourly import Denominator, TokenPrice, token_price
-from observatory.theory.accounts.money import Usd, UsdPerMtok
-from observatory.theory.accounts.usage import Convention, usage_of
 from observatory.theory.calculator import Refused
+from runners.prices import lists
+from runners.prices.usage import Convention, usage_of
+from runners.prices.usd import Usd, UsdPerMtok
 from tests.named import missing
 
 HERE = "theory/accounts/test_known_faults.py::"
@@ -199,7 +199,7 @@ def test_an_hour_of_caching_is_priced_as_such_or_not_at_all():
 
 
 def test_the_list_holds_both_times_of_caching():
-    rates = api_prices.quote("claude-sonnet-4-5", "anthropic").rates
+    rates = lists.quote("claude-sonnet-4-5", "anthropic").rates
     assert rates.cache_write_1h.base == 2 * rates.input.base
     assert rates.cache_write.base == Decimal("1.25") * rates.input.base
 

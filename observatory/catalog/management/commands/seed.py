@@ -6,7 +6,10 @@ from observatory.catalog.seed import seed
 
 
 class Command(BaseCommand):
-    help = "Load known accelerators, prices and sites. Rows that people changed are kept; run it as often as you like."
+    help = (
+        "Load known accelerators, prices, embodied carbon and sites. Rows that people changed are kept; run it as "
+        "often as you like."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         for label, counts in seed().items():

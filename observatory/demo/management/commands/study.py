@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from argparse import BooleanOptionalAction
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from observatory.studies import ready_made, trials, verdict
 from observatory.studies.findings import Cell, Result
 from observatory.studies.measures import DesignError
 from observatory.studies.models import Study, Trial
+from observatory.studies.quality_words import right
 from observatory.studies.words import change, interval
 from runners.metrics import display, significant
 
@@ -29,6 +31,11 @@ class Command(BaseCommand):
             "--short", action="store_true", help="few requests: it shows that all works, and little more"
         )
         parser.add_argument("--repeats", type=int, help="how often each arm runs")
+        parser.add_argument(
+            "--quality",
+            action=BooleanOptionalAction,
+            help="put questions to each arm, too; by default where the technique may change answers",
+        )
         parser.add_argument("--json", action="store_true", help="the result as JSON on standard output")
 
     def handle(self, *args: Any, name: str | None, short: bool, repeats: int | None, **options: Any) -> None:
@@ -41,6 +48,7 @@ class Command(BaseCommand):
             raise CommandError(f"There is no study {name!r}. Known are {', '.join(ready_made.BY_SLUG)}.")
         interrupt_on_signals()
         self._quiet = options["json"]
+        found = found.asking(options["quality"])
         try:
             trial = self._carried_out(found.shortened() if short else found, repeats)
         except (SupervisorError, DesignError) as error:
@@ -90,7 +98,7 @@ class Command(BaseCommand):
         over = [slot for slot in slots if slot.note or (slot.run is not None and slot.run.ended)]
         for slot in over[told:]:
             words = slot.note if slot.run is None else f"run {slot.run_id} {slot.run.status} {slot.run.reason}"
-            self._say(f"  {slot.index + 1:>3} of {len(slots)}  {slot.arm.name}, repeat {slot.repeat}: {words}")
+            self._say(f"  {slot.index + 1:>3} of {len(slots)}  {slot}: {words}")
         return len(over)
 
     def _report(self, trial: Trial) -> None:
@@ -102,7 +110,15 @@ class Command(BaseCommand):
             self._say(f"\n{row.measure.label}, {row.measure.better} is better")
             for found, cell in zip(result.arms, row.cells, strict=True):
                 self._say(f"  {found.arm.name:<24} {_cell_words(cell, row.measure.metric.unit)}")
+        self._quality(result)
         self._closing(result)
+
+    def _quality(self, result: Result) -> None:
+        quality = result.quality
+        if quality.asked:
+            self._say(f"\nQuality on {quality.task_set}, higher is better")
+            for one in quality.arms:
+                self._say(f"  {one.arm.name:<24} {right(one)}")
 
     def _closing(self, result: Result) -> None:
         self._say(f"\n{result.answer}")

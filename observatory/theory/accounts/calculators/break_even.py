@@ -2,109 +2,102 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import NamedTuple
 
-from observatory.theory.accounts import api_prices, hourly
-from observatory.theory.accounts.api_cost import Rate, Rates
-from observatory.theory.accounts.calculators.frame import moment, refusing
+from observatory.theory.accounts import hourly
+from observatory.theory.accounts.calculators.api_request import ASSUMPTIONS, Part, Price, Request, parts
+from observatory.theory.accounts.calculators.frame import refusing
 from observatory.theory.calculator import Axis, Calculator, Line, Plot
-from observatory.theory.fields import number, result, text
+from observatory.theory.fields import number, result
+from runners.metrics import significant
+from runners.prices import lists
+from runners.prices.cost import ApiCost, api_cost
 
 
 @dataclass(frozen=True)
-class Inputs:
-    usd_per_hour: float = number(
-        4.0, "$/h", "An hour of the machine", "Paid whether it serves or not; gpu-cost gives it.", low=0, high=1e7,
-        symbol="h",
+class Machine:
+    """What is hired or bought instead."""
+
+    usd_per_hour: Decimal = number(
+        Decimal(4), "$/h", "An hour of the machine", "Paid whether it serves or not; gpu-cost gives it.",
+        low=0, high=1e7, symbol="h", group="The machine",
     )  # fmt: skip
-    input_tokens_per_s: float = number(
-        2000, "tok/s", "Input throughput", "At full load.", low=0, high=1e12, symbol="t_in"
-    )
-    output_tokens_per_s: float = number(
-        500, "tok/s", "Output throughput", "At full load.", low=0, high=1e12, symbol="t_out"
-    )
-    cached_share: float = number(0.0, "", "Cached share", "Of input tokens, at the API.", low=0, high=1, symbol="k")
-    api_model: str = text("", "Model", "For a list price; empty: the rates below.", longest=120)
-    api_provider: str = text("", "Provider", "Such as openai; empty finds it by the model.", longest=60)
-    on: str = text("", "Day", "Day of the price, as 2026-11-29. Empty: now.", longest=10)
-    api_input_usd: Decimal | None = number(
-        Decimal("0.5"), "$/Mtok", "API input", "Used without a model.", low=0, high=1e6, symbol="p_in"
-    )
-    api_cached_usd: Decimal | None = number(
-        None, "$/Mtok", "API cached input", "Empty: the input rate.", low=0, high=1e6, symbol="p_k"
-    )
-    api_output_usd: Decimal | None = number(
-        Decimal(2), "$/Mtok", "API output", "Used without a model.", low=0, high=1e6, symbol="p_out"
-    )
+    requests_per_s: Decimal = number(
+        Decimal(2), "req/s", "Requests at full load", "Such as the one below, served by the machine.",
+        low=1e-6, high=1e9, symbol="q", group="The machine",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Inputs(Request, Price, Machine):
+    """A machine, a price list, and the request that both serve."""
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Where a number that went in comes from."""
+
+    what: str = result(label="Input")
+    value: str = result(label="Value")
+    basis: str = result(label="Basis")
 
 
 @dataclass(frozen=True)
 class Outputs:
-    utilisation: float | None = result(
+    utilisation: Decimal | None = result(
         "", "Break-even utilisation", "Share of the hours at full load; above 1 the API is always cheaper.", decimals=3
     )
-    api_usd_per_full_hour: float | None = result("$/h", "The same tokens at the API", "An hour at full load.")
+    requests_per_hour: Decimal | None = result("req/h", "Requests that cost the same", "An hour, over all hours.")
+    api_usd_per_request: Decimal | None = result("$", "A request at the API", better="lower")
+    machine_usd_per_request: Decimal = result("$", "A request at the machine", "At full load.", better="lower")
+    api_usd_per_full_hour: Decimal | None = result("$/h", "The same tokens at the API", "An hour at full load.")
     verdict: str = result(label="Verdict", default="")
-    price_source: str = result(label="API price", default="")
-
-
-class Listed(NamedTuple):
-    """Dollars per million tokens of a prompt below every tier."""
-
-    input: float
-    cached: float
-    output: float
-    source: str
+    parts: tuple[Part, ...] = result(label="One request at the API, by class of tokens", default=())
+    bases: tuple[Basis, ...] = result(label="What went in", default=())
 
 
 @refusing
 def compute(inputs: Inputs) -> Outputs:
-    listed, reason = _rates(inputs)
-    if listed is None:
-        return Outputs(None, None, reason)
-    fresh, cached = (
-        inputs.input_tokens_per_s * (1 - inputs.cached_share),
-        inputs.input_tokens_per_s * inputs.cached_share,
+    rates, reason = inputs.rates()
+    usage = inputs.usage()
+    cost = ApiCost(None, reason=reason) if rates is None else api_cost(usage, rates)
+    requests = inputs.requests_per_s * 3600
+    one = inputs.usd_per_hour / requests
+    if cost.usd is None:
+        return Outputs(None, None, None, one, None, cost.reason, bases=_bases(inputs, cost))
+    paid = cost.usd.amount
+    if paid == 0:
+        words = "The API charges nothing for this request: no machine is cheaper."
+        return Outputs(None, None, paid, one, paid, words, parts(cost), _bases(inputs, cost))
+    share = hourly.break_even_utilisation(inputs.usd_per_hour, paid * requests)
+    bases = _bases(inputs, cost)
+    return Outputs(share, inputs.usd_per_hour / paid, paid, one, paid * requests, _verdict(share), parts(cost), bases)
+
+
+def _bases(inputs: Inputs, cost: ApiCost) -> tuple[Basis, ...]:
+    usage = inputs.usage()
+    counted = f"as given, counted like {inputs.convention}"
+    return (
+        Basis("An hour of the machine", f"{inputs.usd_per_hour:f} $/h", "as given; all hours are paid"),
+        Basis("Requests at full load", f"{inputs.requests_per_s:f} req/s", "as given"),
+        Basis("Prompt of a request", f"{usage.input} tok, {usage.cache_read} of it read from the cache", counted),
+        Basis("Answer of a request", f"{usage.output} tok, {usage.reasoning} of it reasoning", counted),
+        Basis("Rates of the API", "by class of tokens" if cost.source else "unknown", cost.source or cost.reason),
     )
-    price = (fresh * listed.input + cached * listed.cached + inputs.output_tokens_per_s * listed.output) * 0.0036
-    if price == 0:
-        return Outputs(None, 0.0, "The API charges nothing for this traffic: no machine is cheaper.", listed.source)
-    share = hourly.break_even_utilisation(inputs.usd_per_hour, price)
-    return Outputs(share, price, _verdict(share), listed.source)
 
 
-def _rates(inputs: Inputs) -> tuple[Listed | None, str]:
-    """The API's rates, or why they are unknown."""
-    if inputs.api_model:
-        found = api_prices.quote(inputs.api_model, inputs.api_provider, at=moment(inputs.on))
-        return (None, found.reason) if found.rates is None else _listed(found.rates)
-    given, cached, made = (
-        None if rate is None else Rate(rate)
-        for rate in (inputs.api_input_usd, inputs.api_cached_usd, inputs.api_output_usd)
-    )
-    return _listed(Rates(input=given, output=made, cache_read=cached, source="rates as given"))
-
-
-def _listed(rates: Rates) -> tuple[Listed | None, str]:
-    if rates.input is None or rates.output is None:
-        return None, "The API price is unknown: give a model, or a rate for input and for output."
-    cached = rates.cache_read or rates.input
-    return Listed(float(rates.input.base), float(cached.base), float(rates.output.base), rates.source), ""
-
-
-def _verdict(share: float) -> str:
+def _verdict(share: Decimal) -> str:
     if share > 1:
         return "The API is cheaper at any utilisation."
-    return f"The machine is cheaper when more than {share:.0%} of its hours serve at full load."
+    return f"The machine is cheaper when more than {significant(float(100 * share))} % of its hours serve at full load."
 
 
 def _plots(inputs: Inputs, outputs: Outputs) -> tuple[Plot, ...]:
-    full = outputs.api_usd_per_full_hour
+    full, hour = outputs.api_usd_per_full_hour, float(inputs.usd_per_hour)
     shares = tuple(step / 50 for step in range(51))
-    machine = Line("machine", shares, (inputs.usd_per_hour,) * len(shares))
-    api = Line("API", shares, tuple(None if full is None else full * share for share in shares))
+    machine = Line("machine", shares, (hour,) * len(shares))
+    api = Line("API", shares, tuple(None if full is None else float(full) * share for share in shares))
     x, y = Axis("Utilisation"), Axis("Cost of an hour", "$/h", "lower")
-    now = outputs.utilisation if outputs.utilisation is not None and outputs.utilisation <= 1 else None
+    now = float(outputs.utilisation) if outputs.utilisation is not None and outputs.utilisation <= 1 else None
     return (Plot("Machine against API", x, y, (machine, api), now=now),)
 
 
@@ -112,16 +105,18 @@ BREAK_EVEN = Calculator(
     name="break-even",
     title="Break-even with an API",
     subject="Money",
-    summary="The utilisation above which a machine costs less than the same tokens at an API.",
+    summary="The utilisation above which a machine costs less than the same requests at an API: list prices of a day, "
+    "tiers, cached reads and writes, batch, reasoning. An unknown price stays unknown.",
     inputs=Inputs,
     outputs=Outputs,
     compute=compute,
-    formula=("u = h / ((t_in·(1 − k)·p_in + t_in·k·p_k + t_out·p_out) × 0.0036)",),
-    source=f"Definition. List prices: {api_prices.PACKAGE} (MIT), dated.",
+    formula=("u = h / (q × 3600 × c)", "c = Σ tokens_k × rate_k / 10^6 over classes k that do not overlap"),
+    source=f"Definition. List prices: {lists.PACKAGE} (MIT), dated.",
     assumptions=(
-        "Both serve the same tokens at a quality that is taken to be equal.",
-        "Prompts stay below every tier of the API.",
-        "The machine is paid for every hour.",
+        "Both serve the same requests at a quality that is taken to be equal.",
+        "The machine is paid for every hour, and serves as fast whatever it finds in its cache.",
+        *ASSUMPTIONS,
     ),
+    symbols={"u": "break-even utilisation", "c": "cost of a request at the API"},
     plots=_plots,
 )

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from observatory.theory.accounts import Impossible, ledger
+from observatory.theory.accounts import ledger
 from observatory.theory.accounts.calculators.frame import refusing
 from observatory.theory.accounts.ledger import Layer
 from observatory.theory.calculator import Axis, Calculator, Line, Plot
 from observatory.theory.fields import choice, number, result, text
 from runners.metrics import Mark
+from runners.prices import Impossible
 
 
 class Known(StrEnum):

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from functools import wraps
 from typing import TypeVar
 
-from observatory.theory.accounts import Impossible
 from observatory.theory.calculator import Fault, Refused, refuse
+from runners.prices import Impossible
 
 I = TypeVar("I")  # noqa: E741
 O = TypeVar("O")  # noqa: E741

@@ -28,6 +28,22 @@ def test_the_same_seed_and_salt_give_the_same_turns_and_another_stage_others(con
     assert prompt(first).split()[:4] != prompt(other).split()[:4]
 
 
+@pytest.mark.parametrize("source", [Synthetic(), Prefixes(groups=4, prefix_tokens=20)])
+def test_runs_of_one_seed_ask_for_the_same_lengths_and_groups_in_other_words(context, source):
+    lengths = {"input_tokens": Length(Shape.UNIFORM, low=60, high=90), "output_tokens": Length(Shape.UNIFORM, high=50)}
+
+    def asked(**more):
+        work = read(source).begin(context(**lengths, **more))
+        return [work.start(i) for i in range(30)]
+
+    def work(turns):
+        return [(turn.input_tokens, turn.output_tokens, turn.group) for turn in turns]
+
+    first, other, another_seed = asked(salt="a"), asked(salt="b"), asked(salt="a", seed=1)
+    assert work(first) == work(other) != work(another_seed)
+    assert not {prompt(turn) for turn in first} & {prompt(turn) for turn in other}
+
+
 # shared beginnings
 
 

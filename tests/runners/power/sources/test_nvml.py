@@ -1,6 +1,11 @@
 """The real NVML binding on scripted GPUs."""
 
+import ctypes
+
+import pynvml
 import pytest
+
+from runners.power.sources import nvml_reads
 
 
 def codes(found):
@@ -19,6 +24,13 @@ def test_a_gpu_gives_its_counter_both_power_fields_and_its_state(gpus, read_sour
     )  # fmt: skip
     assert (row["layer"], found["source"], found["mark"]) == ("accelerator", "nvml", "measured")
     assert found["devices"][0]["name"] == "NVIDIA H200"
+
+
+def test_answers_are_unpacked_in_the_form_of_the_binding():
+    assert nvml_reads._FIELD_VALUE.size == ctypes.sizeof(pynvml.c_nvmlFieldValue_t)
+    item = pynvml.c_nvmlFieldValue_t(fieldId=185, scopeId=1, timestamp=2, latencyUsec=3, valueType=4, nvmlReturn=5)
+    item.value.uiVal = 6
+    assert nvml_reads._FIELD_VALUE.unpack(item) == (185, 1, 2, 3, 4, 5, (6).to_bytes(8, "little"))
 
 
 def test_mean_and_instant_power_are_two_named_series(gpus, read_sources):

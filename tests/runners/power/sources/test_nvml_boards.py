@@ -40,6 +40,7 @@ def test_a_stuck_counter_does_not_hang_the_probe_and_the_published_period_counts
 def test_facts_of_a_board_are_told(gpus, read_sources):
     gpus("gpus 1\nscope 0 1 900000\nlimit 0 650000\n")
     assert read_sources()["devices"][0]["facts"] | {"update_ms": None} == {
+        "index": 0,
         "generation": "Hopper",
         "driver": "575.51",
         "mig": False,
@@ -47,9 +48,38 @@ def test_facts_of_a_board_are_told(gpus, read_sources):
         "power_limit_w": 650.0,
         "default_limit_w": 700.0,
         "power_scopes": ["gpu", "module"],
+        "power_smoothing": None,
         "processes": 0,
         "update_ms": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("script", "of_a_module"),
+    [
+        ("scope 0 1 650000\n", True),
+        ("scope 0 1 100000\n", False),
+        ("name 0 NVIDIA GB200\n", True),
+        ("scope 0 2 30000\n", False),
+    ],
+)
+def test_where_the_module_draws_more_than_the_gpu_its_counter_is_not_taken_for_the_gpu(
+    gpus, read_sources, script, of_a_module
+):
+    gpus("gpus 1\nconstant 0 100000\n" + script)
+    found = read_sources()
+    assert found["devices"][0]["counter"] is not of_a_module
+    assert found["rows"][0]["power_mw"] == pytest.approx(100_000, abs=2)
+    assert ("grace_module" in codes(found)) is of_a_module
+
+
+def test_power_smoothing_is_a_fact_and_a_note_where_it_is_on(gpus, read_sources):
+    gpus("gpus 2\nsmoothing 1 60\n")
+    found = read_sources()
+    told = [device["facts"]["power_smoothing"] for device in found["devices"]]
+    assert told == [None, {"enabled": 1, "profile": 0, "floor_pct": 60}]
+    assert codes(found).count("power_smoothing") == 1
+    assert "floor of 60 %" in next(note["text"] for note in found["notes"] if note["code"] == "power_smoothing")
 
 
 def test_unequal_sample_times_of_boards_do_not_mix(gpus, read_sources):
@@ -110,6 +140,26 @@ def test_processes_that_come_later_are_counted_and_those_there_before_are_the_se
     assert "from the start (python3) are all taken to be the server's" in note
     assert "--gpu-shared" in note
     assert account["devices"][0]["facts"]["processes"] == 2
+
+
+def test_one_call_a_tick_and_board_reads_every_field(gpus):
+    gpus("gpus 3\n")
+    script = """
+import ctypes
+from runners.power.sources.nvml import NvmlSource
+library = ctypes.CDLL("libnvidia-ml.so.1")
+library.fake_nvml_field_calls.restype = ctypes.c_longlong
+source = NvmlSource({})
+source.read()
+for _ in range(5):
+    before = library.fake_nvml_field_calls()
+    rows = source.read()
+    assert library.fake_nvml_field_calls() - before == 3, library.fake_nvml_field_calls() - before
+    assert all({"energy_mj", "power_mw", "power_instant_mw", "sensor_t_us"} <= set(row) for row in rows)
+source.close()
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=os.environ, timeout=60, check=False)
+    assert done.returncode == 0
 
 
 def test_a_forked_child_reads_with_an_nvml_of_its_own(gpus):

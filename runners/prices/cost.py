@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from observatory.theory.accounts.money import Usd, UsdPerMtok
-from observatory.theory.accounts.usage import Usage
+from runners.budget import longest_input
+from runners.prices.usage import Usage
+from runners.prices.usd import Usd, UsdPerMtok
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class Rate:
     def at(self, input_tokens: int) -> UsdPerMtok:
         reached = [rate for threshold, rate in self.tiers if input_tokens > threshold]
         return UsdPerMtok(reached[-1] if reached else self.base)
+
+    def less(self, share: Decimal) -> "Rate":
+        """With a share of every price taken off."""
+        return Rate(self.base * (1 - share), tuple((above, rate * (1 - share)) for above, rate in self.tiers))
 
     def to_json(self) -> dict[str, Any]:
         """Decimals as text, so that they come back exact."""
@@ -53,6 +58,26 @@ class Rates:
         known = [rate for rate in (self.input, self.output, self.cache_read, self.cache_write) if rate is not None]
         zero = all(rate.base == 0 and all(price == 0 for _, price in rate.tiers) for rate in known)
         return self.input is not None and self.output is not None and zero
+
+    def tier_of(self, input_tokens: int) -> int:
+        """The threshold of the highest tier that a prompt of this length is above; 0 below every one."""
+        known = (rate for name in _CLASSES for rate in (getattr(self, name),) if rate is not None)
+        return max((above for rate in known for above, _ in rate.tiers if input_tokens > above), default=0)
+
+    def highest(self, input_tokens: int) -> tuple[Decimal, Decimal]:
+        """Dollars per million input and output tokens for the longest prompt of a stated length, whatever its class.
+
+        Both rates must be known.
+        """
+        longest = longest_input(input_tokens)
+        prompts = [rate for rate in (self.input, self.cache_write, self.cache_write_1h) if rate is not None]
+        answer = self.output.at(longest).rate if self.output else Decimal(0)
+        return max(rate.at(longest).rate for rate in prompts), answer
+
+    def less(self, share: Decimal) -> "Rates":
+        """With a share of every rate taken off, as the batch interface does."""
+        classes = {name: rate and rate.less(share) for name in _CLASSES for rate in (getattr(self, name),)}
+        return Rates(**classes, source=f"{self.source}, less {share:.0%} for batch as given")
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, for what must keep the rates as they were."""

@@ -8,7 +8,7 @@ them; OpenAI's and Anthropic's output holds reasoning, Google's ``candidatesToke
 from dataclasses import dataclass
 from enum import StrEnum
 
-from observatory.theory.accounts import Impossible
+from runners.prices import Impossible
 
 
 class Convention(StrEnum):

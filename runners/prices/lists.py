@@ -19,7 +19,7 @@ from genai_prices.types import (
     TieredPrices,
 )
 
-from observatory.theory.accounts.api_cost import Rate, Rates
+from runners.prices.cost import Rate, Rates
 
 PACKAGE = f"genai-prices {__version__}"
 
@@ -90,6 +90,14 @@ def _find(model: str, provider: str) -> tuple[Provider, ModelInfo] | None:
 def provider_at(url: str) -> str:
     """The id of the provider whose API has this address; empty when none is known to."""
     return next((item.id for item in providers if re.match(item.api_pattern, url)), "")
+
+
+def maker_of(model: str) -> str:
+    """The id of the provider whose own models are called so, such as openai for gpt-4o; empty when none are."""
+    names = {model.lower(), model.lower().rpartition("/")[2]} - {""}
+    return next(
+        (of.id for of in providers if of.model_match is not None and any(map(of.model_match.is_match, names))), ""
+    )
 
 
 @cache

@@ -10,10 +10,10 @@ from genai_prices.types import Usage as PackageUsage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from observatory.theory.accounts import api_prices
-from observatory.theory.accounts.api_cost import Rate, Rates, api_cost
-from observatory.theory.accounts.money import Usd
-from observatory.theory.accounts.usage import Usage
+from runners.prices import lists
+from runners.prices.cost import Rate, Rates, api_cost
+from runners.prices.usage import Usage
+from runners.prices.usd import Usd
 
 DAY = datetime(2026, 11, 1, 12, tzinfo=UTC)
 tokens = st.integers(0, 10**9)
@@ -22,10 +22,10 @@ rates = st.decimals(0, 1000, places=6, allow_nan=False)
 
 def test_costs_are_those_of_the_package_for_its_models():
     """For every class that both price: 200 models, each below and above its tiers."""
-    picked = random.Random(4).sample(api_prices.token_models(), 200)
+    picked = random.Random(4).sample(lists.token_models(), 200)
     compared = 0
     for provider, model in picked:
-        found = api_prices.quote(model, provider, at=DAY)
+        found = lists.quote(model, provider, at=DAY)
         if found.rates is None or found.rates.input is None or found.rates.output is None:
             continue
         for usage in (Usage(1000, 500, cache_read=200), Usage(900_000, 5_000, cache_read=100_000)):
@@ -42,25 +42,25 @@ def test_costs_are_those_of_the_package_for_its_models():
 
 
 def test_a_price_is_that_of_its_day():
-    before = api_prices.quote("o3", "openai", at=datetime(2025, 6, 9, tzinfo=UTC)).rates
-    after = api_prices.quote("o3", "openai", at=datetime(2025, 6, 11, tzinfo=UTC)).rates
+    before = lists.quote("o3", "openai", at=datetime(2025, 6, 9, tzinfo=UTC)).rates
+    after = lists.quote("o3", "openai", at=datetime(2025, 6, 11, tzinfo=UTC)).rates
     assert (before.output.base, after.output.base) == (Decimal(40), Decimal(8))
-    assert [day for day, _ in api_prices.dated("o3", "openai")][1].isoformat() == "2025-06-10"
+    assert [day for day, _ in lists.dated("o3", "openai")][1].isoformat() == "2025-06-10"
 
 
 def test_batch_is_half_where_the_list_has_it_and_unknown_elsewhere():
-    plain = api_prices.quote("claude-sonnet-4-5", "anthropic").rates
-    batch = api_prices.quote("claude-sonnet-4-5", "anthropic", batch=True).rates
+    plain = lists.quote("claude-sonnet-4-5", "anthropic").rates
+    batch = lists.quote("claude-sonnet-4-5", "anthropic", batch=True).rates
     assert batch.output.base * 2 == plain.output.base
-    early = api_prices.quote("claude-sonnet-4-5", "anthropic", at=datetime(2026, 1, 1, tzinfo=UTC), batch=True)
+    early = lists.quote("claude-sonnet-4-5", "anthropic", at=datetime(2026, 1, 1, tzinfo=UTC), batch=True)
     assert early.rates is None
     assert "No batch price is known" in early.reason
 
 
 def test_prices_with_cheaper_hours_are_bounded_by_the_dearest():
     at = datetime(2025, 7, 1, 20, tzinfo=UTC)
-    cheap = api_prices.quote("deepseek-chat", "deepseek", at=at).rates
-    dear = api_prices.dearest("deepseek-chat", "deepseek", at=at).rates
+    cheap = lists.quote("deepseek-chat", "deepseek", at=at).rates
+    dear = lists.dearest("deepseek-chat", "deepseek", at=at).rates
     assert cheap.output.base < dear.output.base
 
 
@@ -74,11 +74,11 @@ def test_prices_with_cheaper_hours_are_bounded_by_the_dearest():
     ],
 )
 def test_the_address_tells_the_provider(url, provider):
-    assert api_prices.provider_at(url) == provider
+    assert lists.provider_at(url) == provider
 
 
 def test_a_price_names_where_it_is_from():
-    found = api_prices.quote("gpt-4o", at=DAY)
+    found = lists.quote("gpt-4o", at=DAY)
     assert found.rates.source.startswith("OpenAI list price of gpt-4o, price of 2026-11-01, genai-prices")
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Self
 
-from observatory.theory.accounts import Impossible
+from runners.prices import Impossible
 
 MILLION = Decimal(1_000_000)
 

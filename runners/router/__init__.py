@@ -1,0 +1,1 @@
+"""A reverse proxy before engines: spreads requests over replicas, or chooses between a small and a large model."""
