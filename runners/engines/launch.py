@@ -1,6 +1,7 @@
 """Starting an engine for a measurement, and ending it with everything that it started."""
 
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -24,6 +25,9 @@ _LOOK_S = 0.2
 _ANSWER_S = 5.0
 _TAIL_LINES = 20
 _TAIL_BYTES = 8192
+_CAUSES, _CAUSES_BYTES = 3, 1 << 20
+#: An exception of Python as it ends a traceback, such as "pkg.SomeError: words", whatever a logger put before it.
+_EXCEPTION = re.compile(r"(?:^|\s)((?:\w+\.)*[A-Z]\w*(?:Error|Exception): .+)$")
 
 
 class EngineError(RuntimeError):
@@ -82,6 +86,17 @@ def tail(log: Path) -> str:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
         return "\n".join(file.read().decode(errors="replace").splitlines()[-_TAIL_LINES:]).strip()
     return ""
+
+
+def causes(log: Path) -> list[str]:
+    """The exceptions that a log tells of, earliest first, each once: an engine of several processes ends long after
+    the words that say why.
+    """
+    with suppress(OSError), log.open("rb") as file:
+        lines = file.read(_CAUSES_BYTES).decode(errors="replace").splitlines()
+        found = dict.fromkeys(match[1] for line in lines if (match := _EXCEPTION.search(line)))
+        return list(found)[:_CAUSES]
+    return []
 
 
 @contextmanager
@@ -162,7 +177,9 @@ def _ready(
 
 def _last_words(what: str, log: Path) -> str:
     said = tail(log)
-    return f"{what}. Its last words:\n{said}" if said else f"{what} and said nothing."
+    first = [cause for cause in causes(log) if cause not in said]
+    why = " What it complained of first:\n" + "\n".join(first) + "\n" if first else " "
+    return f"{what}.{why}Its last words:\n{said}" if said else f"{what} and said nothing."
 
 
 def _answers(session: requests.Session, url: str) -> bool:

@@ -3,8 +3,10 @@
 ``make studies`` runs them; they need ``make install-vllm`` and about two minutes each.
 """
 
+import json
 import os
 import sys
+import urllib.request
 from collections.abc import Mapping
 
 import pytest
@@ -15,9 +17,13 @@ from observatory.studies.findings import Result
 from observatory.studies.measured import Turn
 from observatory.studies.models import Trial
 from runners.engines import vllm
+from runners.engines.launch import launch
+from runners.engines.packaged import MODEL_NAME
+from runners.engines.recipe import Recipe
 from tests.services.site import Site, wait_for
 
 MINUTES_S = 900
+SENTENCE = "The capital of France is Paris, and the largest planet of the solar system is Jupiter."
 
 pytestmark = [
     pytest.mark.skipif(os.environ.get("STUDIES") != "1", reason="takes minutes: make studies"),
@@ -66,18 +72,42 @@ def test_a_second_core_is_bound_as_the_arm_says_and_what_it_brings_stands_beside
     commands = {turn.slot.arm.name: turn.slot.run.summary["environment"]["engine"] for turn in found.turns}  # type: ignore[union-attr,index]
     bound = {name: engine["environment"]["VLLM_CPU_OMP_THREADS_BIND"] for name, engine in commands.items()}
     assert bound == {"one core": "0", "two threads": "0,1", "tensor parallel": "0|1", "two replicas": "0|1"}
-    speed = measured(found, "output_tokens_per_s")
-    assert speed["two threads"] > speed["one core"]
-    predicted = {arm.arm.name: cell.predicted for arm, cell in zip(found.arms, found.rows[0].cells, strict=True)}
-    assert all(one is not None and one.value for one in predicted.values())
+    # What a second core brings where the load generator needs it too is for reading, not for asserting.
+    assert list(measured(found, "output_tokens_per_s")) == list(bound)
+    predicted = [cell.predicted.value for cell in found.rows[0].cells if cell.predicted and cell.predicted.value]
+    alone, threads, tensor, replicas = predicted
+    assert threads == pytest.approx(2 * alone)
+    assert threads > tensor > replicas > alone
 
 
-def test_quantized_checkpoints_are_served_by_the_kernels_of_their_layouts(site: Site) -> None:
+def test_quantized_checkpoints_are_measured_beside_what_their_bytes_would_give(site: Site) -> None:
     found = carried_out(site, "weight-quantization-vllm")
-    speed = measured(found, "tpot_ms")
-    assert set(speed) == {"BF16", "W8A8", "GPTQ", "AWQ"}
-    first_token = measured(found, "ttft_ms")
-    assert first_token["AWQ"] > first_token["BF16"]
+    forms = ["BF16", "W8A8", "GPTQ", "AWQ"]
+    assert list(measured(found, "tpot_ms")) == list(measured(found, "ttft_ms")) == forms
+    # Which of them is faster is up to the kernels that this CPU has; theory knows bytes only.
+    predicted = [cell.predicted.value for cell in found.rows[0].cells if cell.predicted and cell.predicted.value]
+    assert len(predicted) == len(forms)
+    assert predicted[0] > predicted[1] > predicted[2] == predicted[3]
+
+
+def surprise(form: str) -> float:
+    """Mean of -ln p over the tokens of a sentence but the first, by vLLM with the checkpoint of this form."""
+    options = {"enforce-eager": True, "max-model-len": 256, "max-num-seqs": 1}
+    with launch(Recipe.from_json({"engine": "vllm", "model": f"{MODEL_NAME}:{form}", "options": options})) as engine:
+        asked = {"model": engine.model, "prompt": SENTENCE, "max_tokens": 1, "echo": True, "logprobs": 1}
+        body = json.dumps(asked).encode()
+        request = urllib.request.Request(f"{engine.url}/v1/completions", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=120) as response:
+            logprobs = json.load(response)["choices"][0]["logprobs"]["token_logprobs"][1:-1]
+    return -sum(logprobs) / len(logprobs)
+
+
+def test_vllm_unpacks_the_layouts_of_quantized_checkpoints_as_they_were_packed() -> None:
+    found = {form: surprise(form) for form in ("HF", "W8A8", "GPTQ", "AWQ")}
+    assert found["W8A8"] == pytest.approx(found["HF"], abs=0.3)
+    # The same 4-bit numbers in two layouts: rounding costs something, a wrong order of them everything.
+    assert found["GPTQ"] == pytest.approx(found["AWQ"], abs=0.1)
+    assert found["GPTQ"] < found["HF"] + 2 < 7, found
 
 
 def test_an_engine_that_answers_takes_the_prompt_from_the_one_that_read_it(site: Site) -> None:

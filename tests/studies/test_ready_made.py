@@ -48,7 +48,7 @@ class Measured(dict[tuple[str, str], float]):
 @pytest.mark.parametrize("ready", PREDICTED, ids=[ready.slug for ready in PREDICTED])
 def test_every_arm_has_a_prediction_once_it_is_measured(ready: ReadyMade) -> None:
     study = ready_made.make(ready, "mine", None)
-    arms = study.arms.select_related("deployment__endpoint", "deployment__accelerator")
+    arms = study.arms.select_related("deployment__endpoint")
     subjects = [Subject(arm.name, arm.deployment, arm.theory, Measured()) for arm in arms]
     found = predict(study.prediction, measures.read(study.measures)[0], subjects)
     assert [predicted.reason for predicted in found] == [""] * len(subjects)

@@ -34,11 +34,11 @@ MIXTURE = ReadyMade(
     arms=tuple(_arm(name, batch) for batch in _BATCHES for name in _MODELS),
     spec={
         "workload": {"input_tokens": 64, "output_tokens": 48},
-        "load": {"requests": 24, "duration_s": 30, "warmup_s": 1},
+        "load": {"requests": 16, "warmup_s": 1},
         "power": {"idle_s": 2},
     },
     short=Short(
-        {"load": {"requests": 8, "duration_s": 8, "warmup_s": 0}, "workload": {"output_tokens": 24}},
+        {"load": {"requests": 7, "warmup_s": 0}, "workload": {"output_tokens": 24}},
         arms=tuple(f"{name}, 1 in flight" for name in _MODELS),
     ),
     measures=(

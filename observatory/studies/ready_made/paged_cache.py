@@ -24,7 +24,8 @@ def _arm(blocks: int) -> Sketch:
             max_model_len=_LONGEST,
             max_num_seqs=_IN_FLIGHT,
             block_size=_BLOCK,
-            num_gpu_blocks_override=blocks,
+            # vLLM keeps one block empty, to which unused entries of its block tables point.
+            num_gpu_blocks_override=blocks + 1,
             enable_prefix_caching=False,
         ),
         # More room than the requests in flight can fill is no use: theory is given what they fill.

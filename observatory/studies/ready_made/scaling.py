@@ -81,6 +81,7 @@ SCALING = ReadyMade(
     "arithmetic, not memory, is what a step waits for: each holds half of the batch and reads all of the weights.",
     limits="Two cores share one memory, the load generator and vLLM's own server processes, so that no way can double "
     "the throughput here. All-reduces go through memory in place of links, and are slow for so small a model: that "
-    "tensor parallelism gains on accelerators is what the calculator shows, not this machine. Random weights: only "
-    "speed is measured.",
+    "tensor parallelism gains on accelerators is what the calculator shows, not this machine. Theory is given "
+    "round figures for memory, arithmetic and links, not measured ones. Threads and tensor parallelism meet at every "
+    "layer: what else runs on one core holds up both. Random weights: only speed is measured.",
 )

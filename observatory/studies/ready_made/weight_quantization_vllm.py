@@ -47,10 +47,12 @@ WEIGHT_QUANTIZATION_VLLM = ReadyMade(
     },
     repeats=3,
     smallest=10,
-    look_for="TPOT falls with the bytes of a step where the kernel reads packed weights; TTFT rises where it must "
-    "unpack them before the arithmetic, which at 4 bits costs more than it saves for a long prompt. W8A8 computes in 8 "
-    "bits and gains only where the hardware's 8-bit units are used for small batches too.",
+    look_for="TPOT falls with the bytes of a step only where a step waits for its weights and the kernel reads them "
+    "packed. Where it unpacks 4 bits to 16 before the arithmetic, TPOT and TTFT are no better than in BF16, or worse. "
+    "W8A8 computes in 8 bits: it gains most in reading prompts, and only where the processor has 8-bit units.",
     limits="The checkpoints have the layouts of GPTQ and AWQ and were filled by rounding to the nearest: the speed is "
-    "that of the layouts, the quality is not that of the methods, which the quantization lab compares. A fifth of this "
-    "small model is its embedding, which stays in 16 bits. FP8 and FP4 need hardware that has them.",
+    "that of the layouts, the quality is not that of the methods, which the quantization lab compares. On a CPU with "
+    "AMX, vLLM rounds the activations of 4-bit checkpoints to 8 bits unless VLLM_CPU_INT4_W4A8=0 is set: GPTQ and AWQ "
+    "are then W4A8, on other CPUs W4A16. A fifth of this small model is its embedding, which stays in 16 bits. FP8 and "
+    "FP4 need hardware that has them.",
 )

@@ -21,6 +21,10 @@ def main(port: int, how: str) -> None:
     if how == "ends":
         print("no memory left on device 0", flush=True)
         sys.exit(7)
+    if how == "buries":
+        print("(worker pid=7) ERROR 11-30 [core.py:9] ValueError: longest prompt does not fit: 480", flush=True)
+        print("\n".join(f"  File {line}" for line in range(50)), "RuntimeError: see above", sep="\n", flush=True)
+        sys.exit(1)
     if how == "hangs":
         print("loading shard 1 of 9", flush=True)
         time.sleep(600)

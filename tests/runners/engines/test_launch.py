@@ -112,6 +112,7 @@ def test_any_engine_is_started_by_its_command_and_says_its_model_and_version() -
     ("how", "changes", "words"),
     [
         ("ends", {}, ["ended with status 7", "no memory left on device 0"]),
+        ("buries", {}, ["ended with status 1", "ValueError: longest prompt does not fit: 480", "see above"]),
         ("hangs", {"ready_s": 1.0}, ["was not ready within 1 seconds", "loading shard 1 of 9", "Give it longer"]),
     ],
 )
