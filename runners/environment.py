@@ -10,6 +10,8 @@ import pynvml
 
 from runners.power.sources.estimate import cpu_name
 
+_UNITS = ("avx", "amx", "asimd", "sve", "sme", "bf16", "i8mm")
+
 
 def environment() -> dict[str, Any]:
     """The "environment" account of summary.json (docs/result-files.md)."""
@@ -20,11 +22,25 @@ def environment() -> dict[str, Any]:
         "kernel": platform.release(),
         "cpu": cpu_name(),
         "cpu_count": os.cpu_count(),
+        "cpu_units": _cpu_units(),
         "memory_gb": _memory_gb(),
         "python": platform.python_version(),
         "accelerators": accelerators,
         "driver": driver,
     }
+
+
+def _cpu_units(cpuinfo: Path = Path("/proc/cpuinfo")) -> str | None:
+    """The units that decide how fast an engine computes on this CPU; one name covers CPUs with and without them."""
+    try:
+        lines = cpuinfo.read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        name, _, flags = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return " ".join(flag for flag in flags.split() if flag.startswith(_UNITS)) or None
+    return None
 
 
 def _os_name() -> str:
