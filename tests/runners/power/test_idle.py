@@ -78,8 +78,8 @@ def test_a_model_of_power_has_no_observer_effect(account):
 
 
 def test_the_run_waits_until_the_gpu_is_below_the_bound(account):
-    found = account("temperature 0 70 30 8\n", Power("nvml", idle_s=0, start_below_c=50))
-    assert 45 <= found["start_temperature_c"] <= 50
+    found = account("temperature 0 70 40 12\n", Power("nvml", idle_s=0, start_below_c=50))
+    assert 40 < found["start_temperature_c"] <= 50
     assert found["start_waited_s"] > 1
     assert "cool" in found["phases"]
     assert "start_too_warm" not in codes(found)

@@ -105,7 +105,9 @@ def test_any_load_of_half_a_minute_or_more_is_right_by_counter_and_by_the_mean_o
 @MANY
 @given(profile=PROFILES, window=WINDOWS, late_ns=LATE_NS)
 def test_a_sensor_that_looks_at_all_of_the_time_is_right_by_its_instant_field(play, profile, window, late_ns):
-    assume(profile.busy >= 1 / 3)
+    assume(
+        profile.busy >= 0.4
+    )  # an averaging time at either end, 0.2 s at the peak, is then below 2 % of half a minute
     ada = "arch 0 8\nname 0 NVIDIA L40S\ninstant_ms 100\n"
     ledger, truth_j = measured(play, profile, window, late_ns, ada)
     assert "field 186 (mean over 100 ms)" in ledger["layers"][0]["source"]
