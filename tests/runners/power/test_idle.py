@@ -68,7 +68,8 @@ def test_an_instrument_that_costs_nothing_to_read_has_no_note(account, monkeypat
     monkeypatch.setattr(idle, "OBSERVER_S", 6.0)
     found = account("constant 0 50000\n", Power("nvml", idle_s=3, observer=True))
     assert found["observer_w"] == pytest.approx(0, abs=0.9)
-    assert found["observer_bounds_w"][0] <= 0 <= found["observer_bounds_w"][1]
+    low_w, high_w = found["observer_bounds_w"]
+    assert -3 < low_w <= found["observer_w"] <= high_w < 3  # one such interval in twenty leaves 0 out
     assert "observer_effect" not in codes(found)
 
 
