@@ -13,7 +13,7 @@ demo: install
 
 ## Everything that must hold: lint, types, layering, checks, tests.
 test: install-dev lint types
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 ## What needs vLLM as well: real techniques on a real engine, on this machine's CPU.
 studies: install-dev install-vllm

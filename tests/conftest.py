@@ -1,8 +1,7 @@
-"""How the tests are run: the long ones first, and what property tests draw."""
+"""What property tests draw and how they are judged."""
 
 import os
 
-import pytest
 from hypothesis import HealthCheck, settings
 
 #: What comes out is judged, never how long it took: machines are noisy.
@@ -14,10 +13,3 @@ settings.register_profile(
     derandomize="CI" in os.environ,
 )
 settings.load_profile("observatory")
-
-#: Folders whose tests mostly wait; begun last, they would keep everything waiting for one process.
-LONG = ("whole", "demo", "studies", "scripts", "runs")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: LONG.index(item.path.parent.name) if item.path.parent.name in LONG else len(LONG))
