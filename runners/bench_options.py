@@ -124,6 +124,11 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
         "--block-tokens", type=int, default=Trace.block_tokens,
         help="trace: tokens behind each hash of a Mooncake file (default %(default)s)",
     )  # fmt: skip
+    _add_requests(add)
+
+
+def _add_requests(add: Any) -> None:
+    """What each request of a workload asks for."""
     add("--no-stream", action="store_true", help="ask for whole answers: latency only, no TTFT, no TPOT")
     add("--choices", type=int, default=1, metavar="N", help="answers per request (default %(default)s)")
     add(

@@ -5,6 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.core.management import call_command
 
 from observatory.catalog import theory_facts
@@ -130,9 +131,13 @@ def test_prices_in_euros_say_the_price_as_published_and_the_rate_of_exchange() -
 
 @pytest.mark.usefixtures("_seeded")
 def test_every_row_is_valid() -> None:
-    for model in MODELS:
-        for item in model.objects.all():
+    faults = {}
+    for item in (item for model in MODELS for item in model.objects.all()):
+        try:
             item.full_clean()
+        except ValidationError as error:
+            faults[str(item)] = error.messages
+    assert faults == {}
 
 
 def test_zero_stands_only_where_the_source_says_zero() -> None:

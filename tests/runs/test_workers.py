@@ -121,7 +121,9 @@ def test_kill_9_of_the_pool_child_ends_the_instrument_and_the_run_is_lost(site: 
     run.refresh_from_db()
     os.kill(int(run.lease_owner.rsplit(":", 1)[1]), signal.SIGKILL)
     wait_for(lambda: not instruments(site), 5)
+    sent = len(site.sent())
     until(run, "lost")
+    assert (run.reason_code, len(site.sent())) == ("worker_lost", sent)
 
 
 def test_sigterm_of_a_worker_ends_it_soon_and_keeps_the_rows(site: Site, benchmark: Make) -> None:

@@ -64,7 +64,7 @@ def test_events_are_those_of_the_grammar(stream, bom):
 
 @given(st.binary(max_size=400))
 def test_arbitrary_bytes_never_break_the_decoder(stream):
-    events(stream)
+    assert events(stream) == by_the_grammar(stream)
 
 
 @given(STREAM, st.integers(0, 200))
