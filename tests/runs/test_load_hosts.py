@@ -135,7 +135,7 @@ def test_every_load_host_fetches_the_workload_file_for_itself(
     assert run.spec["files"] == {"p.jsonl": kept.sha256}
     asked = {request["messages"][0]["content"] for request in server.requests}
     assert {f"prompt number {number}" for number in range(8)} <= asked
-    assert not list((real_site.directory / "work").glob("*"))
+    wait_for(lambda: not list((real_site.directory / "work").glob("*")), 20, "for the hosts' folders to be gone")
 
 
 @on_postgres

@@ -200,7 +200,9 @@ def test_a_cancel_and_the_death_of_the_load_host_leave_no_sampler_behind(
     wait_for(lambda: samplers() == [], 30, "for the power worker to notice that its load host is gone")
     folder = site.directory / "media" / "runs" / str(again.pk) / str(again.epoch)
     wait_for(lambda: again.samplings.get().status in ("ended", "lost"), 20)
-    assert not list((site.directory / "gpu-box" / "work").glob("*"))
+    wait_for(
+        lambda: not list((site.directory / "gpu-box" / "work").glob("*")), 20, "for the sampler's folder to be gone"
+    )
     assert again.samplings.get().status == "ended" or not list(folder.glob("power-*"))
 
 
