@@ -1,10 +1,15 @@
 """JSON to frozen dataclasses, strictly: a typo is an error and not a default."""
 
 import dataclasses
+import re
 import types
 import typing
 from enum import StrEnum
+from functools import cache
 from typing import Any
+
+#: What neither a database nor a file can hold.
+_IN_NO_TEXT = re.compile("[\\x00\\ud800-\\udfff]")
 
 
 class SpecError(ValueError):
@@ -29,7 +34,7 @@ def build(kind: Any, data: Any, path: str) -> Any:
     if kind is Any:
         return data
     if dataclasses.is_dataclass(kind):
-        return _build_dataclass(typing.cast(type[Any], kind), data, path)
+        return _build_dataclass(kind, data, path)
     return _build_scalar(kind, data, path)
 
 
@@ -37,23 +42,23 @@ def _build_union(options: tuple[Any, ...], data: Any, path: str) -> Any:
     """Null where it is allowed; an object for the dataclasses, told apart by their ``kind``; else the plain type."""
     if data is None and type(None) in options:
         return None
-    objects = [option for option in options if dataclasses.is_dataclass(option)]
+    objects: list[Any] = [option for option in options if dataclasses.is_dataclass(option)]
     plain = [option for option in options if option not in objects and option is not type(None)]
     if plain and not (objects and isinstance(data, dict)):
         return build(plain[0], data, path)
     if len(objects) == 1:
         return build(objects[0], data, path)
-    kinds = {typing.get_args(typing.get_type_hints(option)["kind"])[0]: option for option in objects}
+    kinds = {typing.get_args(_hints(option)["kind"])[0]: option for option in objects}
     named = data.get("kind") if isinstance(data, dict) else None
     if not isinstance(named, str) or named not in kinds:
         raise SpecError(f"{path}.kind: must be one of {', '.join(kinds)}")
     return build(kinds[named], data, path)
 
 
-def _build_dataclass(kind: type[Any], data: Any, path: str) -> Any:
+def _build_dataclass(kind: Any, data: Any, path: str) -> Any:
     if not isinstance(data, dict):
         raise SpecError(f"{path}: must be an object")
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     unknown = sorted(set(data) - set(hints))
     if unknown:
         raise SpecError(f"{path}.{unknown[0]}: no such field; known are {', '.join(sorted(hints))}")
@@ -62,6 +67,11 @@ def _build_dataclass(kind: type[Any], data: Any, path: str) -> Any:
         return kind(**values)
     except TypeError as error:
         raise SpecError(f"{path}: {error}") from error
+
+
+@cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _build_scalar(kind: Any, data: Any, path: str) -> Any:
@@ -91,7 +101,6 @@ def _number(data: int | float, path: str) -> float:
 
 
 def _text(data: str, path: str) -> str:
-    """What neither a database nor a file can hold is refused here."""
-    if "\x00" in data or any("\ud800" <= letter <= "\udfff" for letter in data):
+    if _IN_NO_TEXT.search(data):
         raise SpecError(f"{path}: it holds a character that no text can have, such as NUL")
     return data

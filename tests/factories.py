@@ -16,9 +16,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from django.core.files.base import ContentFile
+from django.db.models import Model
 
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
+from observatory.catalog.seed import TABLES, seed
 from observatory.quality import evaluations
 from observatory.quality.models import QualityResult
 from observatory.runs.ingest import store_stages
@@ -51,7 +53,18 @@ from tests.simulation import (
 )
 
 _count = itertools.count(1)
+_seeds: list[tuple[type[Model], list[Model]]] = []
 _START = datetime(2026, 11, 12, 9, 30, tzinfo=UTC)
+
+
+def seeded() -> None:
+    """The tables that come along, for tests on SQLite that only need them: read from the files once, then copied."""
+    if not _seeds:
+        seed()
+        _seeds.extend((table.model, list(table.model._default_manager.all())) for table in TABLES)
+    for model, rows in _seeds:
+        if not model._default_manager.exists():
+            model._default_manager.bulk_create(rows)
 
 
 def benchmark(
@@ -286,7 +299,7 @@ def quality_job(deployment: Deployment, **fields: Any) -> QualityResult:
 
 def quality_answers(right_every: int = 3, changed: int = 0) -> list[Answer]:
     """Answers to the set that comes along: each third is right; the last ``changed`` have another text."""
-    tasks = built_in().tasks()
+    tasks = built_in().tasks
     found = []
     for place, task in enumerate(tasks):
         right = place % right_every == 0

@@ -32,7 +32,7 @@ def build(
 ) -> QualitySpec:
     """``target``: dialect and body laid over the endpoint's. Raises SpecError that names the field and the fix."""
     chosen = sets.find(task_set) if isinstance(task_set, str) else task_set
-    most = longest(chosen.tasks(), output_tokens)
+    most = longest(chosen.tasks, output_tokens)
     known = wire.target(deployment.endpoint, spec.API_KEY_VARIABLE)
     asked = QualitySpec.from_json(
         {

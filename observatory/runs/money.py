@@ -170,7 +170,7 @@ def _longest(run: Run) -> tuple[int, int]:
     """The most tokens that a prompt may have had, and its answers together."""
     if run.kind == Run.Kind.QUALITY:
         asked = QualitySpec.from_json(run.spec)
-        most = longest(asked.tasks.tasks(), asked.output_tokens)
+        most = longest(asked.tasks.tasks, asked.output_tokens)
         return longest_input(most["input_tokens"]), most["output_tokens"]
     workload = RunSpec.from_json(run.spec).workload
     answers = (most_tokens(workload.output_tokens) or 0) * workload.choices

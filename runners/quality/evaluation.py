@@ -39,7 +39,7 @@ class Evaluation:
         self.spec = spec
         self.out = out
         self.summary: dict[str, Any] | None = None
-        self._tasks = spec.tasks.tasks()
+        self._tasks = spec.tasks.tasks
         self._progress = progress
         self._reports = Reports(progress, len(spec.targets))
         self._began = datetime.now(UTC).isoformat()

@@ -45,7 +45,7 @@ class QualitySpec:
             raise SpecError(f"output_tokens: between 1 and {_MAX_OUTPUT_TOKENS}")
         if any(not seconds > 0 for seconds in dataclasses.asdict(self.timeouts).values()):
             raise SpecError("timeouts: each above 0 seconds")
-        self._check_budget(self.tasks.tasks())
+        self._check_budget(self.tasks.tasks)
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -53,7 +53,7 @@ class QualitySpec:
 
     def extent(self) -> Extent:
         """The most that the evaluation can be."""
-        tasks = self.tasks.tasks()
+        tasks = self.tasks.tasks
         return Extent(len(self.targets), len(tasks), **longest(tasks, self.output_tokens))
 
     def length(self, task: Task) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache, cached_property
 from hashlib import sha256
 from importlib.resources import files
 from math import isfinite
@@ -121,7 +122,8 @@ class TaskSet:
     name: str
     items: tuple[dict[str, Any], ...]
 
-    def tasks(self) -> list[Task]:
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
         """Raises SpecError that names the item."""
         return _tasks([(f"tasks, item {number}", item) for number, item in enumerate(self.items, 1)])
 
@@ -132,6 +134,7 @@ class TaskSet:
         return sha256(lines).hexdigest()
 
 
+@cache
 def built_in() -> TaskSet:
     data = files("runners.quality").joinpath("data", f"{BUILT_IN}.jsonl").read_bytes()
     return parse(data, BUILT_IN)
@@ -170,7 +173,7 @@ def _object(line: bytes, where: str) -> dict[str, Any]:
     return item
 
 
-def _tasks(items: Sequence[tuple[str, dict[str, Any]]]) -> list[Task]:
+def _tasks(items: Sequence[tuple[str, dict[str, Any]]]) -> tuple[Task, ...]:
     if not items:
         raise SpecError("tasks: the set is empty: give at least one line")
     if len(items) > MAX_ITEMS:
@@ -183,7 +186,7 @@ def _tasks(items: Sequence[tuple[str, dict[str, Any]]]) -> list[Task]:
             raise SpecError(f"{where}: the id {task.id!r} stands in {seen[task.id]} already; each needs its own")
         seen[task.id] = where
         tasks.append(task)
-    return tasks
+    return tuple(tasks)
 
 
 def _task(item: dict[str, Any], where: str) -> Task:

@@ -8,9 +8,8 @@ from django.db import connection
 from django.test import Client
 
 from observatory.catalog.models import Deployment, Endpoint
-from observatory.catalog.seed import seed
 from tests.api.conftest import Caller
-from tests.factories import finished_run
+from tests.factories import finished_run, seeded
 from tests.services.tls import Authority
 
 pytestmark = pytest.mark.django_db
@@ -141,7 +140,7 @@ def test_what_is_in_use_cannot_be_deleted_and_the_answer_names_what_uses_it(as_s
 
 
 def test_a_deployment_keeps_its_price_to_the_digit(as_staff: Caller) -> None:
-    seed()
+    seeded()
     endpoint = as_staff.post("/endpoints", ENDPOINT).json()["id"]
     accelerators = as_staff.get("/accelerators?limit=50").json()["items"]
     h100 = next(item for item in accelerators if item["slug"] == "h100-sxm")
@@ -153,7 +152,7 @@ def test_a_deployment_keeps_its_price_to_the_digit(as_staff: Caller) -> None:
 
 
 def test_pools_of_accelerators_go_in_and_out_as_they_are(as_staff: Caller) -> None:
-    seed()
+    seeded()
     endpoint = as_staff.post("/endpoints", ENDPOINT).json()["id"]
     card = as_staff.get("/accelerators?limit=1").json()["items"][0]["id"]
     prefill = {"name": "prefill", "accelerator_id": card, "count": 1, "gpus": "gpu-1/0", "usd_per_hour": 4.5}
@@ -190,7 +189,7 @@ def test_a_bad_deployment_is_refused_with_its_field(as_staff: Caller, change: di
 
 
 def test_accelerators_come_with_prices_and_sources_and_unknown_as_null(as_user: Caller) -> None:
-    seed()
+    seeded()
     listed = as_user.get("/accelerators?limit=2&offset=1").json()
     assert (len(listed["items"]), listed["count"]) == (2, 36)
     every = {item["slug"]: item for item in as_user.get("/accelerators").json()["items"]}
@@ -201,7 +200,7 @@ def test_accelerators_come_with_prices_and_sources_and_unknown_as_null(as_user: 
 
 
 def test_sites_are_listed_in_pages(as_user: Caller) -> None:
-    seed()
+    seeded()
     first = as_user.get("/sites?limit=1000").json()
     assert (len(first["items"]), first["count"]) == (363, 363)
     fleet = next(item for item in first["items"] if item["slug"] == "google-fleet-average")
@@ -259,7 +258,7 @@ def test_a_refused_parameter_of_a_question_speaks_of_no_change(as_staff: Caller)
 
 
 def test_hardware_that_nobody_stated_is_called_so_and_the_cpu_is_a_choice(as_staff: Caller) -> None:
-    seed()
+    seeded()
     endpoint = as_staff.post("/endpoints", ENDPOINT).json()["id"]
     made = as_staff.post("/deployments", {"name": "somewhere", "endpoint_id": endpoint}).json()
     assert (made["hardware"], made["runs_on_cpu"]) == ("hardware not stated", False)

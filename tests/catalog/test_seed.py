@@ -20,6 +20,7 @@ from observatory.catalog.models import (
 )
 from observatory.catalog.seed import DATA, SeedError, seed
 from observatory.theory import registry
+from tests.factories import seeded
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +29,7 @@ MODELS = (Accelerator, AcceleratorPrice, EmbodiedFactors, Site, SiteFactors)
 
 @pytest.fixture
 def _seeded(db: None) -> None:
-    seed()
+    seeded()
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from observatory.api import tokens
 from observatory.api.models import Token
 from observatory.benchmarks.models import Benchmark
 from observatory.catalog.models import Deployment, Endpoint
-from observatory.catalog.seed import seed
 from observatory.quality.models import QualityResult
 from observatory.runs.models import Run
 from observatory.schedules.due import arm
@@ -73,7 +72,7 @@ class Cast:
 
 def fill(user: User) -> Cast:
     """The world; its hostile names are those of the second deployment and its benchmark."""
-    seed()
+    factories.seeded()
     benchmark = factories.benchmark(name="chat, short answers")
     endpoint = benchmark.deployment.endpoint
     Endpoint.objects.filter(pk=endpoint.pk).update(probe=PROBE, probed_at=timezone.now())

@@ -12,12 +12,11 @@ from django.test import Client
 from playwright.sync_api import Page
 
 from observatory.catalog.models import Accelerator
-from observatory.catalog.seed import seed
 from observatory.pages.theory import plot_titles
 from observatory.theory.registry import CALCULATORS
 from runners.engines.packaged import model_path
 from tests.browser import Browser, log_in, screenshot, sideways, violations
-from tests.factories import benchmark
+from tests.factories import benchmark, seeded
 
 NAMES = [calculator.name for calculator in CALCULATORS]
 
@@ -82,14 +81,14 @@ def filled(client: Client, query: str) -> dict[str, str]:
 
 
 def test_an_accelerator_and_a_model_fill_in_what_they_know_and_leave_the_rest(user_client: Client) -> None:
-    seed()
+    seeded()
     found = filled(user_client, "batch=7&accelerator=h100-sxm&model=llama-3.1-8b&deployment=")
     assert (found["batch"], found["bandwidth_gb_s"], found["memory_gb"]) == ("7", "3350", "80")
     assert (found["parameters_b"], found["layers"], found["kv_heads"]) == ("8.03", "32", "8")
 
 
 def test_a_deployment_fills_in_its_accelerators_precision_and_model(user_client: Client) -> None:
-    seed()
+    seeded()
     deployment = benchmark(model="meta-llama/Llama-3.1-8B-Instruct").deployment
     h100 = Accelerator.objects.get(slug="h100-sxm")
     deployment.pools.create(name="prefill", accelerator=Accelerator.objects.get(slug="l4"), count=1)

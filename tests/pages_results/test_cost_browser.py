@@ -9,7 +9,6 @@ from django.test import Client
 from playwright.sync_api import Page
 
 from observatory.catalog.models import Site
-from observatory.catalog.seed import seed
 from tests import factories
 from tests.browser import Browser, log_in, screenshot, sideways, violations
 from tests.simulation import Plan
@@ -21,7 +20,7 @@ PLAN = Plan(levels=(1, 2, 4), requests=120, output_tokens=32, pue=1.2)
 @pytest.fixture
 def run(browser: Browser, client: Client, user: User) -> Any:
     log_in(browser, client, user)
-    seed()
+    factories.seeded()
     made = factories.benchmark(plan=PLAN)
     hall = Site.objects.create(slug="hall", name="Our hall")
     hall.factors.create(

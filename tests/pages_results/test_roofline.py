@@ -6,14 +6,13 @@ import pytest
 from django.test import Client
 
 from observatory.catalog.models import Accelerator
-from observatory.catalog.seed import seed
 from observatory.runs.models import Run
 from tests import factories
 from tests.simulation import Plan
 
 
 def made_on(slug: str, plan: Plan, model: str = "meta-llama/Llama-3.1-8B-Instruct") -> Run:
-    seed()
+    factories.seeded()
     benchmark = factories.benchmark(model=model, plan=plan)
     benchmark.deployment.pools.create(accelerator=Accelerator.objects.get(slug=slug))
     benchmark.deployment.precision = "bf16"

@@ -93,7 +93,7 @@ def test_an_evaluation_at_a_paid_endpoint_sets_its_worst_case_aside() -> None:
     deployment.refresh_from_db()
     job = evaluations.queue(deployment, "basic", Run.Trigger.API).job
     assert job is not None
-    longest = max(task.most_input_tokens for task in built_in().tasks())
+    longest = max(task.most_input_tokens for task in built_in().tasks)
     prompts, answers = 100 * (int(longest * 1.25) + 64) + 10_000, 100 * 48 + 160
     assert float(job.reserved_usd or 0) == pytest.approx((prompts * 1 + answers * 4) / 1e6, abs=0.01)
 

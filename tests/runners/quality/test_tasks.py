@@ -10,19 +10,19 @@ from runners.spec import Dialect, SpecError, Target
 
 
 def test_the_set_that_comes_along_has_a_hundred_items_of_all_kinds() -> None:
-    tasks = built_in().tasks()
+    tasks = built_in().tasks
     assert len(tasks) == 100
     assert {task.kind for task in tasks} == set(Kind)
     assert {task.topic for task in tasks} == {"arithmetic", "knowledge", "copying", "reading"}
 
 
 def test_its_letters_are_spread_so_that_always_the_same_one_is_no_good() -> None:
-    letters = Counter(task.answers[0] for task in built_in().tasks() if task.kind is Kind.CHOICE)
+    letters = Counter(task.answers[0] for task in built_in().tasks if task.kind is Kind.CHOICE)
     assert max(letters.values()) - min(letters.values()) <= 1
 
 
 def test_choices_are_sent_with_their_letters() -> None:
-    task = next(task for task in built_in().tasks() if task.id == "choice-1")
+    task = next(task for task in built_in().tasks if task.id == "choice-1")
     assert "A. Berlin\nB. Paris\nC. Madrid\nD. Rome" in task.asked[-1].content
 
 
