@@ -140,15 +140,20 @@ def _slo(text: str) -> Slo:
     return Slo(**values)
 
 
+def json_of(spec: Path) -> Any:
+    """What a specification file holds. Raises SpecError."""
+    try:
+        return orjson.loads(spec.read_bytes())
+    except OSError as error:
+        raise SpecError(f"--spec: {spec} cannot be read ({error.strerror})") from None
+    except orjson.JSONDecodeError as error:
+        raise SpecError(f"--spec: {spec} is not JSON ({error})") from None
+
+
 def spec_of(args: argparse.Namespace) -> RunSpec:
     """Raises SpecError."""
     if args.spec:
-        try:
-            return RunSpec.from_json(orjson.loads(args.spec.read_bytes()))
-        except OSError as error:
-            raise SpecError(f"--spec: {args.spec} cannot be read ({error.strerror})") from None
-        except orjson.JSONDecodeError as error:
-            raise SpecError(f"--spec: {args.spec} is not JSON ({error})") from None
+        return RunSpec.from_json(json_of(args.spec))
     if not args.url:
         raise SpecError("--url: say which endpoint to measure, such as --url http://localhost:8000")
     given = "given on the command line"

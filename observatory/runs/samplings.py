@@ -1,13 +1,12 @@
 """Power sampled elsewhere for a run: rows that move by compare-and-set, as the run itself does."""
 
-from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
+from observatory.runs import parts
 from observatory.runs.clocks import Clock
 from observatory.runs.models import Run, Sampling
 
@@ -22,21 +21,9 @@ def create(run: Run, hosts: list[str]) -> list[Sampling]:
 
 def join(sampling_id: int, owner: str) -> Sampling | None:
     """Makes a waiting sampling the caller's. None: another worker has it, or its run does not run any more."""
-    waiting = Sampling.objects.filter(
-        pk=sampling_id,
-        status=Sampling.Status.WAITING,
-        run__status=Run.Status.RUNNING,
-        run__epoch=F("epoch"),
-        run__cancel_requested_at=None,
-    )
-    joined = Sampling.objects.filter(pk__in=waiting.values("pk"), status=Sampling.Status.WAITING).update(
-        status=Sampling.Status.SAMPLING, owner=owner, lease_expires_at=_lease()
-    )
+    waiting = Sampling.objects.filter(pk=sampling_id, status=Sampling.Status.WAITING)
+    joined = parts.take(waiting, Sampling.Status.SAMPLING, owner)
     return Sampling.objects.select_related("run").get(pk=sampling_id) if joined else None
-
-
-def _lease() -> Any:
-    return Now() + timedelta(seconds=settings.RUN_LEASE_S)
 
 
 def _held(sampling: Sampling) -> QuerySet[Sampling]:
@@ -56,12 +43,12 @@ def renew(sampling: Sampling, power_w: float | None) -> bool:
     driven = Run.objects.filter(
         pk=sampling.run_id, epoch=sampling.epoch, status=Run.Status.RUNNING, lease_expires_at__gte=Now()
     )
-    return bool(held.update(lease_expires_at=_lease(), power_w=power_w)) and driven.exists()
+    return bool(held.update(lease_expires_at=parts.lease(), power_w=power_w)) and driven.exists()
 
 
 def settle(sampling: Sampling, seconds: float) -> None:
     """It reads on for a while so that the end of the run is bracketed, and cannot renew meanwhile."""
-    _held(sampling).update(lease_expires_at=Now() + timedelta(seconds=settings.RUN_LEASE_S + seconds))
+    _held(sampling).update(lease_expires_at=parts.lease(seconds))
 
 
 def end(sampling: Sampling, **results: Any) -> bool:

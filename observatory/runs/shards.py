@@ -1,13 +1,12 @@
 """The shards of a run that several load hosts carry: rows that move by compare-and-set, as the run itself does."""
 
-from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
+from observatory.runs import parts
 from observatory.runs.clocks import Clock
 from observatory.runs.models import Run, Shard
 from observatory.runs.states import Hold
@@ -29,21 +28,9 @@ def create(run: Run, owner: str) -> Shard:
 
 def join(shard_id: int, owner: str) -> Shard | None:
     """Makes a waiting shard the caller's. None: another host has it, or its run does not run any more."""
-    waiting = Shard.objects.filter(
-        pk=shard_id,
-        status=Shard.Status.WAITING,
-        run__status=Run.Status.RUNNING,
-        run__epoch=F("epoch"),
-        run__cancel_requested_at=None,
-    )
-    joined = Shard.objects.filter(pk__in=waiting.values("pk"), status=Shard.Status.WAITING).update(
-        status=Shard.Status.MEASURING, owner=owner, lease_expires_at=_lease()
-    )
+    waiting = Shard.objects.filter(pk=shard_id, status=Shard.Status.WAITING)
+    joined = parts.take(waiting, Shard.Status.MEASURING, owner)
     return Shard.objects.select_related("run__endpoint").get(pk=shard_id) if joined else None
-
-
-def _lease() -> Any:
-    return Now() + timedelta(seconds=settings.RUN_LEASE_S)
 
 
 def _held(shard: Shard) -> QuerySet[Shard]:
@@ -60,7 +47,7 @@ def renew(shard: Shard, progress: dict[str, Any], series: list[dict[str, Any]]) 
         pk=shard.run_id, epoch=shard.epoch, status=Run.Status.RUNNING, lease_expires_at__gte=Now()
     )
     led = leading.values_list("cancel_requested_at", flat=True)[:1]
-    held = bool(_held(shard).update(lease_expires_at=_lease(), progress=progress))
+    held = bool(_held(shard).update(lease_expires_at=parts.lease(), progress=progress))
     found = list(led)
     stop = Shard.objects.filter(pk=shard.pk, stop=True).exists()
     return Hold(mine=held and bool(found), cancel=stop or (bool(found) and found[0] is not None))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 
-from runners.bench_cli import add_files, add_timeouts, enter_files, timeouts_of
+from runners.bench_cli import add_files, add_timeouts, enter_files, json_of, timeouts_of
 from runners.exits import Exit
 from runners.lifeline import die_with
 from runners.money_options import accounted, add_money, terms_of
@@ -58,12 +58,7 @@ def _add_reference(group: "argparse._ArgumentGroup") -> None:
 def spec_of(args: argparse.Namespace) -> QualitySpec:
     """Raises SpecError."""
     if args.spec:
-        try:
-            return QualitySpec.from_json(orjson.loads(args.spec.read_bytes()))
-        except OSError as error:
-            raise SpecError(f"--spec: {args.spec} cannot be read ({error.strerror})") from None
-        except orjson.JSONDecodeError as error:
-            raise SpecError(f"--spec: {args.spec} is not JSON ({error})") from None
+        return QualitySpec.from_json(json_of(args.spec))
     if not args.url:
         raise SpecError("--url: say which endpoint to ask, such as --url http://localhost:8000")
     target = target_of(args)

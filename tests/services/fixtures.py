@@ -2,14 +2,17 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 
+from observatory.benchmarks.models import Benchmark
+from observatory.catalog.models import Deployment, Endpoint
 from tests.services import postgres
 from tests.services.site import Site, database
 
@@ -94,3 +97,18 @@ both_databases = pytest.mark.parametrize(
     ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)],
     indirect=True,
 )
+
+
+@pytest.fixture
+def benchmark(database_url: str) -> Callable[..., Benchmark]:
+    """Makes a benchmark; ``model`` says how the stand-in instrument behaves."""
+
+    def make(model: str = "steady", requests: int = 10, name: str = "b", group: str = "", key: str = "") -> Benchmark:
+        user, _ = User.objects.get_or_create(username="ada")
+        url = f"http://127.0.0.1:9/{name}"
+        endpoint = Endpoint.objects.create(name=name, url=url, model=model, api_key=key)
+        deployment = Deployment.objects.create(name=name, endpoint=endpoint, accelerator_group=group)
+        values: dict[str, Any] = {"load": {"levels": [2], "requests": requests}, "created_by": user}
+        return Benchmark.objects.create(name=name, deployment=deployment, **values)
+
+    return make
