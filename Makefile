@@ -15,7 +15,7 @@ demo: install
 
 ## Everything that must hold: lint, types, layering, checks, tests.
 test: install-dev lint types
-	$(BIN)/python -m pytest -n 4 --dist loadfile
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 ## What needs vLLM as well: real techniques on a real engine, on this machine's CPU.
 studies: install-dev install-vllm
