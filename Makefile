@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
+# Tests start Python some hundred times: compiled once, it begins in two thirds of the time.
+unexport PYTHONDONTWRITEBYTECODE
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --no-deps --require-hashes --disable-pip-version-check
 
 .PHONY: demo test studies install install-dev install-vllm lint types unit lock gpu-wheels clean
@@ -13,7 +15,7 @@ demo: install
 
 ## Everything that must hold: lint, types, layering, checks, tests.
 test: install-dev lint types
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 ## What needs vLLM as well: real techniques on a real engine, on this machine's CPU.
 studies: install-dev install-vllm

@@ -10,6 +10,8 @@ from celery import Celery
 from celery.signals import worker_ready
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "observatory.settings")
+#: Django's checks import every page and address, which a worker has no use for; `manage.py migrate` runs them.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("observatory")
 app.config_from_object("django.conf:settings", namespace="CELERY")

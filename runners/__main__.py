@@ -3,26 +3,22 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
-from runners import __version__, backfill, bench_cli, probe
-from runners.engines import cli as engine_cli
-from runners.engines import models_cli
-from runners.load import calibrate
-from runners.power import cli as power_cli
-from runners.quality import cli as quality_cli
-from runners.router import cli as router_cli
+from runners import __version__
 
+#: What each command does, and the module that does it: that alone is imported, so that a run starts at once.
 _COMMANDS = (
-    ("bench", bench_cli, "run a load test against an endpoint, with power"),
-    ("quality", quality_cli, "ask questions with known answers: accuracy, and agreement with a reference"),
-    ("probe", probe, "say what stands at a URL and what it supports"),
-    ("power", power_cli, "say which power instruments this machine has"),
-    ("fill-power", backfill, "add power that Prometheus or nvidia-smi kept to the results of a run that has ended"),
-    ("calibrate", calibrate, "measure this machine's own error against a server of known timing"),
-    ("engine", engine_cli, "start llama.cpp, vLLM or another engine on this machine"),
-    ("router", router_cli, "spread requests over servers that run already, or choose between two models"),
-    ("model", models_cli, "make a smaller or larger form of the model that is installed"),
+    ("bench", "bench_cli", "run a load test against an endpoint, with power"),
+    ("quality", "quality.cli", "ask questions with known answers: accuracy, and agreement with a reference"),
+    ("probe", "probe", "say what stands at a URL and what it supports"),
+    ("power", "power.cli", "say which power instruments this machine has"),
+    ("fill-power", "backfill", "add power that Prometheus or nvidia-smi kept to the results of a run that has ended"),
+    ("calibrate", "load.calibrate", "measure this machine's own error against a server of known timing"),
+    ("engine", "engines.cli", "start llama.cpp, vLLM or another engine on this machine"),
+    ("router", "router.cli", "spread requests over servers that run already, or choose between two models"),
+    ("model", "engines.models_cli", "make a smaller or larger form of the model that is installed"),
 )
 
 
@@ -47,19 +43,23 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(chosen: str = "") -> argparse.ArgumentParser:
+    """All commands by name; only the ``chosen`` one has its options."""
     top = Parser(prog="python -m runners", description="Measure LLM serving endpoints.")
     top.add_argument("--version", action="version", version=__version__)
     commands = top.add_subparsers(dest="command", required=True)
     for name, module, help in _COMMANDS:
         command = commands.add_parser(name, help=help, description=help)
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
+        if name == chosen:
+            does = import_module(f"runners.{module}")
+            does.add_arguments(command)
+            command.set_defaults(run=does.run)
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    args = parser(next((word for word in words if not word.startswith("-")), "")).parse_args(words)
     return int(args.run(args))
 
 

@@ -68,9 +68,12 @@ def _watch(page: Page, troubles: list[str], host: str) -> None:
     page.on("pageerror", lambda error: troubles.append(f"script: {error}"))
 
 
-def violations(page: Page) -> list[str]:
-    """What axe objects to on the page as it stands, the insides of plots apart: thousands of nodes without a role."""
-    found = Axe().run(page, context={"exclude": [[".main-svg"]]}, options={"resultTypes": ["violations"]}).response
+def violations(page: Page, *only: str) -> list[str]:
+    """What axe objects to on the page as it stands, the insides of plots apart: thousands of nodes without a role.
+    ``only``: the rules to look at, such as "color-contrast", all that a second theme can break.
+    """
+    options = {"resultTypes": ["violations"], **({"runOnly": only} if only else {})}
+    found = Axe().run(page, context={"exclude": [[".main-svg"]]}, options=options).response
     return [f"{item['id']}: {node['html']}" for item in found["violations"] for node in item["nodes"]]
 
 

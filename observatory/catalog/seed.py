@@ -60,11 +60,14 @@ def seed(data: Path = DATA) -> dict[str, Counter[str]]:
 
 def _seed_table(table: Table, data: Path) -> Counter[str]:
     counts: Counter[str] = Counter()
+    related = [field.name for field in table.model._meta.concrete_fields if field.is_relation]
+    rows = table.model._default_manager.select_related(*related)
+    there = {tuple(getattr(row, name) for name in table.key): row for row in rows}
     with (data / table.file).open(newline="", encoding="utf-8") as file:
         for number, cells in enumerate(csv.DictReader(file, strict=True), start=2):
             try:
                 row = {name: _value(table.model, name, text) for name, text in cells.items()}
-                counts[_put(table, row)] += 1
+                counts[_put(table, row, there.get(tuple(row[name] for name in table.key)))] += 1
             except (ValueError, ArithmeticError, ValidationError, ObjectDoesNotExist) as error:
                 raise SeedError(f"{table.file}, row {number}: {error}") from error
     return counts
@@ -84,10 +87,8 @@ def _value(model: type[models.Model], name: str, text: str) -> Any:
     return kinds.get(type(field), str)(text)
 
 
-def _put(table: Table, row: Row) -> str:
-    """Creates or updates one row, and says which."""
-    key = {name: row[name] for name in table.key}
-    there = table.model._default_manager.filter(**key).first()
+def _put(table: Table, row: Row, there: models.Model | None) -> str:
+    """Creates a row or updates the one that is ``there``, and says which."""
     if there is not None:
         held = getattr(there, "seeded", "")
         if held != _fingerprint({name: getattr(there, name) for name in row}):

@@ -1,10 +1,15 @@
 """Every address of the API x who asks. A new address is covered as soon as it is in the description."""
 
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import transaction
+from django.test import override_settings
 
 from observatory.api import tokens
 from observatory.api.root import api
@@ -32,9 +37,34 @@ STAFF_ONLY = {
 }
 
 
+@pytest.fixture(scope="module")
+def world(
+    django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[dict[str, int], Path]]:
+    """The numbers of one row of each kind and the folder of their files. Each test changes them in a transaction of
+    its own inside this one.
+    """
+    media = tmp_path_factory.mktemp("media")
+    with django_db_blocker.unblock():
+        around = transaction.atomic()
+        around.__enter__()
+        with override_settings(MEDIA_ROOT=media):
+            made = rows()
+    yield made, media
+    with django_db_blocker.unblock():
+        transaction.set_rollback(True)
+        around.__exit__(None, None, None)
+
+
 @pytest.fixture
-def ids() -> dict[str, int]:
-    """One row of each kind, all unrelated to what would keep it from being deleted."""
+def ids(world: tuple[dict[str, int], Path], db: None, settings: Any) -> dict[str, int]:
+    made, media = world
+    shutil.copytree(media, settings.MEDIA_ROOT, dirs_exist_ok=True)
+    return made
+
+
+def rows() -> dict[str, int]:
+    """One of each kind, all unrelated to what would keep it from being deleted."""
     run = finished_run(plan=Plan(levels=(1, 2), requests=8))
     accelerator = Accelerator.objects.create(slug="a", name="A", vendor="V")
     site = Site.objects.create(slug="s", name="S")

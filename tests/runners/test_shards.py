@@ -24,6 +24,7 @@ from runners.load.stage import Stage, Work
 from runners.load.target import Requests, base_endpoint
 from runners.load.words import LengthFit
 from runners.load.workloads import Context, read
+from runners.progress import combined
 from runners.sources import Agents, Conversations, Prefixes, Synthetic
 from runners.spec import Arrivals, Goal, Load, RunSpec, Search, Shard, SpecError, Target, Workload
 from tests.services.misbehaving import Ledger, Server, Wire, content, serving
@@ -192,8 +193,19 @@ def test_all_processes_begin_at_the_agreed_moment(split):
 def test_the_progress_is_that_of_the_run_and_ends_with_one_last_line(split):
     *_, lines = split
     assert lines[-1]["end"]
-    assert max(line.get("in_flight", 0) for line in lines) == 45
+    most = max(line.get("in_flight", 0) for line in lines)
+    assert 23 < most <= 45  # more than one process has; each says how far it is once a second, at a moment of its own
     assert max(line.get("ok", 0) for line in lines) >= 45
+
+
+def test_the_counts_of_all_processes_add_up_in_one_line():
+    def said(**counts):
+        return {"planned": 100, "sent": 40, "ok": 20, "failed": 1, "fraction": 0.4, "eta_s": 9.0, **counts}
+
+    state = combined([said(in_flight=23, ttft_ms=80.0), said(in_flight=22, fraction=0.3, eta_s=14.0), {}])
+    assert (state["in_flight"], state["sent"], state["ok"], state["failed"], state["planned"]) == (45, 80, 40, 2, 200)
+    assert (state["fraction"], state["eta_s"], state["ttft_ms"]) == (0.3, 14.0, 80.0)
+    assert combined([{}, {}]) == {}
 
 
 def test_an_open_loop_over_three_processes_is_one_schedule(tmp_path):

@@ -64,7 +64,6 @@ class Site:
             "FIELD_KEYS": ",".join(settings.FIELD_KEYS),
             "SECRET_KEY": "for-tests-only" * 5,
             "PYTHONPATH": str(ROOT),
-            "PYTHONDONTWRITEBYTECODE": "1",
             "LEDGER": str(self.ledger),
             "RUN_COMMAND": STAND_IN,
             "RUN_HEARTBEAT_S": "1",

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from observatory.runs.processes import kill_group, spawn
 from tests.browser import chromium
 
 __all__ = ["chromium"]
@@ -28,9 +29,9 @@ class Installation:
         self.environment = {**os.environ, "VAR_DIR": str(folder), "TICK_S": "2"}
         self._log = folder / "serve.log"
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
+            self._process = spawn(
                 [sys.executable, "manage.py", "serve", "--port", "8600"],
-                cwd=ROOT, env=self.environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                cwd=str(ROOT), env=self.environment, stdout=log, stderr=log, death_signal=signal.SIGKILL,
             )  # fmt: skip
 
     def await_ready(self) -> None:
@@ -78,7 +79,7 @@ class Installation:
             assert self._process.wait(40) == 0, self._log.read_text()
         finally:
             if self._process.poll() is None:
-                os.killpg(self._process.pid, signal.SIGKILL)
+                kill_group(self._process)
 
     def _wait_for_address(self) -> str:
         deadline = time.monotonic() + 90

@@ -57,6 +57,9 @@ def run_number(page) -> int:
 def test_a_browser_walks_from_the_first_run_guide_to_a_compared_pair(installation, chromium):
     pool, opened = chromium
     browser = Browser(pool, opened, installation.address)
+    deployment = installation.deployment  # its quick look is known, so that the guide takes that one: of seconds
+    brief = {"levels": [1, 4], "duration_s": 6, "warmup_s": 1}
+    known = made(installation, deployment["id"], f"Quick look: {deployment['name']}"[:100], load=brief)
 
     def first_run(page) -> int:
         log_in(page, installation)
@@ -87,7 +90,8 @@ def test_a_browser_walks_from_the_first_run_guide_to_a_compared_pair(installatio
         return page.inner_text("main")
 
     first = browser.run(first_run)
-    assert installation.ended(first)["valid"] is True
+    ended = installation.ended(first)
+    assert (ended["valid"], ended["benchmark_id"]) == (True, known)
     second = browser.run(second_run)
     assert installation.ended(second)["valid"] is True
     words = browser.run(compared)
