@@ -23,6 +23,9 @@ _OWN: Mapping[str, Json] = {
     "prefill-interference": {"workload": {"input_tokens": {"shape": "uniform", "low": 64, "high": 512}}},
     "cache-quantization": {"workload": {"input_tokens": 128}},
     "speculative-decoding": {"workload": {"output_tokens": 48}},
+    # A reading of power needs a second or two.
+    "on-device": {"load": {"requests": 14}, "workload": {"output_tokens": 48}},
+    "reasoning-length": {"load": {"requests": 14}},
     "load-balancing": {"load": {"requests": 24}, "workload": {"output_tokens": 4}},
 }
 #: Its arms are layers left out: of the whole model, or it would be another study.
