@@ -95,13 +95,8 @@ def prompts_grow(found: Carried) -> None:
 
 
 def requests_share_a_batch(found: Carried) -> None:
-    alone, together = held(found)
+    alone, together = found.measured("achieved_concurrency").values()
     assert alone <= 1.01 < 2 < together
-
-
-def held(found: Carried) -> list[float]:
-    """Requests in flight, on average."""
-    return [(run.summary or {})["stages"][0]["achieved_concurrency"]["value"] for run in found.runs.values()]
 
 
 def newcomers_wait_for_the_batch(found: Carried) -> None:
