@@ -22,11 +22,12 @@ _OWN: Mapping[str, Json] = {
     "continuous-batching": {"load": {"levels": [4], "requests": 8}, "workload": {"input_tokens": 64}},
     "prefill-interference": {"workload": {"input_tokens": {"shape": "uniform", "low": 64, "high": 512}}},
     "cache-quantization": {"workload": {"input_tokens": 128}},
-    "speculative-decoding": {"workload": {"output_tokens": 48}},
+    "smaller-model": {"workload": {"input_tokens": 48}},
+    "speculative-decoding": {"workload": {"output_tokens": 32}},
     # A reading of power needs a second or two.
-    "on-device": {"load": {"requests": 14}, "workload": {"output_tokens": 48}},
-    "reasoning-length": {"load": {"requests": 14}},
-    "load-balancing": {"load": {"requests": 24}, "workload": {"output_tokens": 4}},
+    "on-device": {"load": {"requests": 10}, "workload": {"output_tokens": 32}},
+    "reasoning-length": {"load": {"requests": 10}},
+    "load-balancing": {"load": {"requests": 16}, "workload": {"output_tokens": 4}},
 }
 #: Its arms are layers left out: of the whole model, or it would be another study.
 _OF_THE_WHOLE_MODEL = "smaller-model"
