@@ -14,6 +14,7 @@ from observatory.runs import money
 from observatory.runs.models import Measurement, Run
 from runners.metrics import Mark
 from runners.power.idle import idle_seconds
+from runners.quality.spec import QualitySpec
 from runners.spec import Arrivals, RunSpec, SpecError
 
 ASSUMED_TTFT_MS = 300.0
@@ -119,6 +120,12 @@ def estimate(spec: RunSpec, pace: Pace, facts: Facts | None = None) -> Estimate:
         reserve_usd=spec.budget.max_usd,
         confirm=money.must_type(spec),
     )
+
+
+def questions_s(spec: QualitySpec, pace: Pace) -> float:
+    """Seconds that an evaluation takes, each answer as long as it may be."""
+    each = (pace.request_s(spec.concurrency, spec.length(task)) for task in spec.tasks.tasks)
+    return sum(each) / spec.concurrency
 
 
 def _times(requests: int | None, tokens: float | None) -> int | None:

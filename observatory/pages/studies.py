@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST
 from observatory.pages import charts, study_charts
 from observatory.pages.access import Request
 from observatory.pages.benchmark_words import asks
-from observatory.pages.estimates import estimate, pace_of
+from observatory.pages.estimates import estimate, pace_of, questions_s
 from observatory.pages.listing import arrange
 from observatory.pages.tables import ScheduleTable, StudyTable, TrialTable
 from observatory.pages.twins import answer, facts
@@ -26,6 +26,7 @@ from observatory.studies.findings import Cell, Result, Row
 from observatory.studies.measures import DesignError
 from observatory.studies.models import Arm, Study, Trial
 from observatory.theory.registry import BY_NAME
+from runners.quality.spec import QualitySpec
 from runners.spec import SpecError
 
 #: For programs.
@@ -167,16 +168,25 @@ def _takes(study: Study, arms: list[Arm]) -> dict[str, Any]:
     """What a trial will take, the start of engines left out; or why it cannot be carried out as it stands."""
     try:
         each = [estimate(design.asked_of(arm, 1), pace_of(arm.deployment, arm.benchmark)) for arm in arms]
-        asked = questions.read(study)
+        asked = _questions(study, arms)
     except (SpecError, DesignError) as error:
         return {"trouble": str(error)}
+    asked_s = [questions_s(spec, pace_of(arm.deployment, arm.benchmark)) for arm, spec in asked]
+    usd = _times(study.repeats, [item.usd for item in each])
+    prices = [arm.deployment.usd_per_hour for arm, _ in asked]
     return {
-        "questions": len(asked.chosen().items) * len(questions.asked_once(study, arms)) if asked else 0,
-        "seconds": study.repeats * sum(item.seconds for item in each),
+        "questions": sum(len(spec.tasks.tasks) for _, spec in asked),
+        "seconds": study.repeats * sum(item.seconds for item in each) + sum(asked_s),
         "requests": _times(study.repeats, [item.requests for item in each]),
-        "usd": _times(study.repeats, [item.usd for item in each]),
+        "usd": usd and usd + sum(float(price or 0) * s / 3600 for price, s in zip(prices, asked_s, strict=True)),
         "pace": each[0].pace,
     }
+
+
+def _questions(study: Study, arms: list[Arm]) -> list[tuple[Arm, QualitySpec]]:
+    """What is put to whom after all repeats."""
+    asked = questions.read(study)
+    return [(arm, questions.spec(study, asked, arm)) for arm in questions.asked_once(study, arms)] if asked else []
 
 
 def _times(repeats: int, each: Sequence[float | None]) -> float | None:

@@ -6,8 +6,11 @@ import orjson
 import pytest
 from django.test import Client
 
+from observatory.pages.estimates import ASSUMED_TPOT_MS, ASSUMED_TTFT_MS
 from observatory.quality import imports
 from observatory.studies.models import Study
+from runners.quality.spec import QualitySpec
+from runners.quality.tasks import built_in
 from tests import factories
 from tests.pages.test_studies import fields
 
@@ -66,6 +69,16 @@ def test_a_running_trial_shows_which_questions_wait(user_client: Client) -> None
     assert "1 of 4 runs are over" in page
     assert "its turn is to come" in page
     assert "200 questions" in page
+
+
+def test_what_a_trial_takes_counts_the_seconds_of_its_questions(user_client: Client) -> None:
+    study = asking()
+    with_questions = user_client.get(f"/studies/{study.pk}").context["seconds"]
+    Study.objects.update(quality={})
+    without = user_client.get(f"/studies/{study.pk}").context["seconds"]
+    tokens = [task.output_tokens or QualitySpec.output_tokens for task in built_in().tasks]
+    each_s = sum((ASSUMED_TTFT_MS + ASSUMED_TPOT_MS * (count - 1)) / 1000 for count in tokens)
+    assert with_questions - without == pytest.approx(study.arms.count() * each_s)
 
 
 def test_a_study_without_questions_says_how_to_come_by_them(user_client: Client) -> None:

@@ -46,7 +46,8 @@ def postgres_server(django_db_blocker: Any) -> Iterator[postgres.Postgres]:
         server.remove()
 
 
-def _on_sqlite(template: Path, directory: Path) -> str:
+def sqlite_copy(template: Path, directory: Path) -> str:
+    """The address of a fresh database."""
     shutil.copy(template, directory / "test.sqlite3")
     return f"sqlite:///{directory / 'test.sqlite3'}"
 
@@ -68,7 +69,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path, django_db_block
         if kind == "postgres":
             url = _on_postgres(request.getfixturevalue("postgres_server"), f"t{abs(hash(str(tmp_path))):x}")
         else:
-            url = _on_sqlite(request.getfixturevalue("sqlite_template"), tmp_path)
+            url = sqlite_copy(request.getfixturevalue("sqlite_template"), tmp_path)
         with database(url):
             yield url
             connection.close()
@@ -78,11 +79,8 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path, django_db_block
 def site(database_url: str, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """An installation with a Valkey that runs and no worker yet; this process's settings point to it as well."""
     site = Site(database_url)
-    settings.VAR_DIR = site.directory
-    settings.MEDIA_ROOT = site.directory / "media"
-    for name in ("RUN_HEARTBEAT_S", "RUN_LEASE_S", "RUN_SILENCE_S", "RUN_STOP_GRACE_S"):
-        setattr(settings, name, float(site.variables[name]))
-    settings.RUN_COMMAND = site.variables["RUN_COMMAND"].split()
+    for name, value in site.settings.items():
+        setattr(settings, name, value)
     monkeypatch.setenv("CELERY_BROKER_URL", site.valkey.url)
     monkeypatch.setenv("LEDGER", str(site.ledger))
     site.valkey.start()

@@ -20,6 +20,7 @@ from observatory.runs.processes import kill_group, spawn
 from tests.services.valkey import Valkey
 
 ROOT = Path(__file__).resolve().parents[2]
+BENCH = f"{sys.executable} -m runners bench"
 STAND_IN = f"{sys.executable} -m tests.services.stand_in"
 
 
@@ -74,6 +75,16 @@ class Site:
             **variables,
         }
         self._children: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the settings of this process must be to take part."""
+        seconds = ("RUN_HEARTBEAT_S", "RUN_LEASE_S", "RUN_SILENCE_S", "RUN_STOP_GRACE_S")
+        return {name: float(self.variables[name]) for name in seconds} | {
+            "VAR_DIR": self.directory,
+            "MEDIA_ROOT": self.directory / "media",
+            "RUN_COMMAND": self.variables["RUN_COMMAND"].split(),
+        }
 
     def log(self, name: str) -> str:
         return (self.directory / f"{name}.log").read_text()

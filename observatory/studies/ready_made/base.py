@@ -113,7 +113,7 @@ class ReadyMade:
         """With fewer requests and repeats: it shows that everything works, and decides nothing."""
         arms = tuple(arm for arm in self.arms if not self.short.arms or arm.name in self.short.arms)
         quality = {**self.quality, "questions": self.short.questions} if self.quality else {}
-        spec = _over(self.spec, self.short.spec)
+        spec = laid_over(self.spec, self.short.spec)
         return replace(self, arms=arms, spec=spec, quality=quality, repeats=self.short.repeats)
 
     def asking(self, asks: bool | None) -> "ReadyMade":
@@ -123,7 +123,7 @@ class ReadyMade:
         return replace(self, quality=(self.quality or questions.BASIC) if asks else {})
 
 
-def _over(spec: Json, changes: Json) -> Json:
+def laid_over(spec: Json, changes: Json) -> Json:
     """``changes`` over the fields of each section."""
     return {name: {**spec.get(name, {}), **changes.get(name, {})} for name in {**spec, **changes}}
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from observatory.studies.questions import BASIC
 from observatory.studies.ready_made.base import MODEL, Json, ReadyMade, Short, Sketch, llamacpp, router
 
 _LARGE = llamacpp(f"{MODEL}:F16", n_parallel=1, n_ctx=2048)
@@ -47,10 +48,11 @@ ROUTING = ReadyMade(
         # The time of a request is what it costs here; 4 bits take about half the time of 16 on two cores.
         "inputs": {"large_usd": 1.0, "small_usd": 0.5, "decider_usd": 0},
     },
+    quality=BASIC,
     look_for="Choosing beforehand costs the mean of the two models by their shares. Asking the small one first pays "
     "for it each time: it gains only while few requests are sent on, and a held answer comes at once, at its end: the "
     "time to the first token becomes that of the whole answer. The share that was sent on is the router's own count.",
     limits="The prompts are made up: they differ in length and not in difficulty, so that this shows what routing "
-    "costs and not how well it chooses. An evaluation of the same endpoint shows the quality. The small model here is "
-    "the large one in 4 bits, about half as dear; between real models the factor is 10 and more.",
+    "costs and not how well it chooses. The questions do differ, and show what is lost where the small model answers. "
+    "It is the large one in 4 bits here, about half as dear; between real models the factor is 10 and more.",
 )

@@ -1,5 +1,6 @@
 """18: what quantized checkpoints buy on vLLM, in decoding and in reading prompts."""
 
+from observatory.studies.questions import BASIC
 from observatory.studies.ready_made.base import MODEL, ReadyMade, Short, Sketch, vllm
 
 #: Bits per weight over the whole model: a fifth of the weights, the embedding, stays in BF16.
@@ -45,6 +46,7 @@ WEIGHT_QUANTIZATION_VLLM = ReadyMade(
             "launch_us": 0,
         },
     },
+    quality=BASIC,
     repeats=3,
     smallest=10,
     look_for="TPOT falls with the bytes of a step only where a step waits for its weights and the kernel reads them "
