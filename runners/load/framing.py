@@ -57,10 +57,10 @@ class Response:
     __slots__ = (
         "_between",
         "_body",
-        "_came",
         "_head",
         "_left",
         "_parser",
+        "_pieces",
         "_rest",
         "bytes_in",
         "chunked",
@@ -83,8 +83,8 @@ class Response:
         self.surplus = False
         self._head = Head()
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self._head)
-        self._body = bytearray()
-        self._came = array("q")  # for each read: how long the body was after it
+        self._body = bytearray()  # of the present read
+        self._pieces: list[bytes] = []  # for each read: what it brought of the body
         self._left: int | None = None  # of the body, or of the chunk; None until a close, or between chunks
         self._between = False  # one chunk is whole and no other has begun
         self._rest = b""  # a line that has only begun
@@ -106,8 +106,7 @@ class Response:
         if self._between and self.bytes_in < MAX_BODY_BYTES:
             begin = _ONE_CHUNK.get(len(data))
             if begin is not None and data.startswith(begin) and data.endswith(b"\r\n"):
-                self._body += data[len(begin) : -2]
-                self._came.append(len(self._body))
+                self._pieces.append(data[len(begin) : -2])
                 return False
         try:
             if self.complete:
@@ -117,7 +116,8 @@ class Response:
             else:
                 self._frame_body(data)
         finally:
-            self._came.append(len(self._body))
+            self._pieces.append(bytes(self._body))
+            self._body.clear()
         if self.bytes_in > MAX_BODY_BYTES:
             raise TooManyBytes
         self._between = self.chunked and self._left is None and not self._rest and not self.complete
@@ -130,8 +130,8 @@ class Response:
 
     def body(self) -> StampedBytes:
         """What came of the body, its chunks joined."""
-        ends, stamps_ns = np.array(self._came, dtype=np.int64), np.array(self.stamps_ns, dtype=np.int64)
-        return StampedBytes(bytes(self._body), ends, stamps_ns)
+        ends = np.cumsum([len(piece) for piece in self._pieces], dtype=np.int64)
+        return StampedBytes(b"".join(self._pieces), ends, np.array(self.stamps_ns, dtype=np.int64))
 
     # the head
 

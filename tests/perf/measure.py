@@ -1,8 +1,9 @@
 """How exact and how cheap the load engine is, against a server of known timing: ``python -m tests.perf.measure``.
 
 The timing server runs on one core, the tool on another. Each case is run by the C lower bound and by the engine in
-turn, so that ratios come from one run of this script. CPU is user + system time of the tool while the load lasts,
-parsing and spooling included. "error" is the tool's 99th percentile less the server's own of that very run.
+turn, both before ordinary programs where the machine permits it: ratios come from one run of this script, and neither
+looks cheaper for being held up, when one wake serves many reads. CPU is user + system time of the tool while the load
+lasts, parsing and spooling included. "error" is the tool's 99th percentile less the server's own of that very run.
 """
 
 import argparse
@@ -79,7 +80,7 @@ def timing_server(folder: Path, case: Case) -> Iterator[tuple[int, Path]]:
 
 def run_lower_bound(folder: Path, case: Case, port: int) -> dict[str, Any]:
     command = [
-        *pinned(0),
+        *pinned(0, first=True),
         str(folder / "lower_bound"),
         str(port),
         str(case.streams),
