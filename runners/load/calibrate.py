@@ -23,6 +23,7 @@ from runners.load.arrivals import ClosedLoop, OpenLoop, Pacing, Span, Times, sch
 from runners.load.dialects import form
 from runners.load.engine import Engine
 from runners.load.exchange import Exchange
+from runners.load.garbage import no_collection
 from runners.load.statistics import distribution
 from runners.load.target import base_endpoint, destination
 from runners.load.transport import Destination
@@ -109,7 +110,8 @@ def _level(
         if not closed:
             offsets_ns = schedule_ns(arrivals, level, Times(duration_s=seconds), 0)
             pacing = OpenLoop(began_ns + offsets_ns, span, 65_536)
-        engine.drive(pacing, lambda _: Exchange(request), drain_s=_TIMEOUTS.total_s, on_tick=on_tick)
+        with no_collection():
+            engine.drive(pacing, lambda _: Exchange(request), drain_s=_TIMEOUTS.total_s, on_tick=on_tick)
     finally:
         engine.close()
     wall_s = (monotonic_ns() - began_ns) / 1e9

@@ -4,29 +4,28 @@ One thread, one epoll. While requests are in flight the loop only sends, receive
 ``finished`` and are handed to ``on_finished`` when nothing else is due.
 """
 
-from collections import deque
+from array import array
 from collections.abc import Callable
 from time import monotonic_ns
 
 from runners.load.arrivals import Pacing
 from runners.load.backlog import Backlog
-from runners.load.clock import KernelClock
 from runners.load.exchange import Exchange
 from runners.load.framing import ProtocolError, Response, TooManyBytes
 from runners.load.outcomes import Outcome
 from runners.load.patience import Patience
 from runners.load.precedence import precedence, waited_ns
+from runners.load.receiver import KernelClock, Received
 from runners.load.timers import next_limit, shortest_ns
 from runners.load.transport import Connection, Destination, Progress, TransportError
-from runners.load.watch import READABLE, READING, WRITABLE, Watch
+from runners.load.watch import WRITABLE, Watch
 from runners.spec import Timeouts
 
 _SCAN_EVERY_NS = 50_000_000
-_DELAYS_KEPT = 65_536
-_IDLE_WAIT_S = 0.05
-#: So long may sending, and so many events may be served, before what has arrived is read: of packets that wait together
-#: only the last one's stamp is kept.
-_BURST_NS, _EVENTS_AT_ONCE = 300_000, 64
+_IDLE_WAIT_MS = 50
+#: So long may sending take before what has arrived is read: of packets that wait together only the last one's stamp is
+#: kept.
+_BURST_NS = 300_000
 
 
 class Engine:
@@ -35,11 +34,9 @@ class Engine:
     """
 
     def __init__(self, destination: Destination, timeouts: Timeouts, on_finished: Callable[[Exchange], None]) -> None:
-        self.clock = KernelClock()
         self.resend = True
         self.stop_reason = ""
         self.in_flight = 0
-        self.read_delays_ns: deque[int] = deque(maxlen=_DELAYS_KEPT)
         self.asleep_ns = 0
         self.scheduled = "usual"
         self.waited_ns: int | None = None
@@ -73,17 +70,27 @@ class Engine:
         ``next_exchange`` is told whether its request is load only and gives it.
         ``on_tick`` is called about twenty times a second, between sends.
         """
-        self.asleep_ns = 0
-        self.read_delays_ns.clear()
+        receiver = self._watch.receiver
+        receiver.forget_delays()
+        asleep_ns = receiver.asleep_ns
         self._look_ns = 0
         self._pacing = pacing
         with precedence() as self.scheduled:
             before_ns = waited_ns()
             self._loop(pacing, next_exchange, round(drain_s * 1e9), on_tick)
             after_ns = waited_ns()
+        self.asleep_ns = receiver.asleep_ns - asleep_ns
         self.waited_ns = None if before_ns is None or after_ns is None else after_ns - before_ns
         while self._finished:
             self._hand_over()
+
+    @property
+    def clock(self) -> KernelClock:
+        return self._watch.receiver.clock
+
+    def read_delays_ns(self) -> "array[int]":
+        """How long after the kernel's stamps this stage's reads came; of many the last."""
+        return self._watch.receiver.delays_ns()
 
     def close(self) -> None:
         for connection in list(self._watch.connections.values()):
@@ -117,7 +124,7 @@ class Engine:
                         self._check_timers(now)
                     if on_tick:
                         on_tick(now)
-            now = self._wait(now)
+            now = self._wait()
 
     def _send_due(self, pacing: Pacing, next_exchange: Callable[[bool], Exchange], now: int) -> int:
         """Sends what is due; sets when to look again, unless an exchange ends before. Returns the time after it."""
@@ -135,38 +142,31 @@ class Engine:
             now = monotonic_ns()
         return now
 
-    def _wait(self, before: int) -> int:
+    def _wait(self) -> int:
         """One sleep and what woke it; reads finished exchanges when nothing did. Returns the time after it."""
-        waiting = len(self._finished)
-        events = self._watch.poll(0 if waiting else _IDLE_WAIT_S, _EVENTS_AT_ONCE)
-        now = monotonic_ns()
-        self.asleep_ns += now - before
-        self.clock.refresh(now)
-        connections = self._watch.connections
-        for fd, mask in events:
-            connection = connections.get(fd)
+        receiver, waiting = self._watch.receiver, bool(self._finished)
+        for received in receiver.wait(0, 0) if waiting else receiver.wait(_IDLE_WAIT_MS, self._look_ns):
+            connection = self._watch.connections.get(received.fd)
             if connection is None:
-                self._watch.ring(fd)
-            elif mask == READING and connection.open:
-                self._read(connection)
+                self._watch.ring(received.fd)
             else:
-                self._serve(connection, mask)
-        if waiting and (not events or self._finished.pressing):
+                self._serve(connection, received)
+        if waiting and (receiver.idle or self._finished.pressing):
             self._hand_over()
-        return monotonic_ns() if events or waiting else now
+        return monotonic_ns()
 
     def _hand_over(self) -> None:
         self._on_finished(self._finished.take())
         self._look_ns = 0
 
-    def _serve(self, connection: Connection, mask: int) -> None:
+    def _serve(self, connection: Connection, received: Received) -> None:
         if not connection.open:
             self._set_up(connection, connection.proceed)
             return
-        if mask & WRITABLE:
+        if received.mask & WRITABLE:
             self._send(connection)
-        if mask & READABLE and connection.fd in self._watch.connections:
-            self._read(connection)
+        if received.data is not None and connection.fd in self._watch.connections:
+            self._read(connection, received, received.data)
 
     # sending
 
@@ -217,7 +217,7 @@ class Engine:
         exchange.unsent = memoryview(exchange.request)
         if not exchange.sent_ns:
             exchange.sent_ns = monotonic_ns()
-        connection.floor_ns = max(connection.floor_ns, exchange.sent_ns)
+        self._watch.receiver.read_from(connection.fd, exchange.sent_ns)
         self._send(connection)
 
     def _send(self, connection: Connection) -> None:
@@ -239,10 +239,12 @@ class Engine:
 
     # receiving
 
-    def _read(self, connection: Connection) -> None:
+    def _read(self, connection: Connection, received: Received, data: bytes) -> None:
         exchange = connection.exchange
         try:
-            stamp, now, data, end = connection.receive(self.clock)
+            if received.error:
+                raise OSError(received.error, "broken")
+            data, end = connection.plaintext(data)
         except (OSError, TransportError) as error:
             self._broken(connection, error)
             return
@@ -250,21 +252,30 @@ class Engine:
             if data or end:
                 self._drop(connection)
             return
+        if received.kept:
+            self._take_kept(connection, exchange)
         if data:
-            self.read_delays_ns.append(now - stamp)
-            try:
-                complete = exchange.response.add(stamp, data)
-            except ProtocolError as error:
-                self._finish(connection, exchange, Outcome.PROTOCOL_ERROR, str(error))
-                return
-            except TooManyBytes:
-                self._finish(connection, exchange, Outcome.TOO_LARGE, "the answer went over the size limit")
-                return
-            if complete:
-                self._complete(connection, exchange)
-                return
-        if end:
+            self._add(connection, exchange, received.stamp_ns, data)
+        if end and connection.exchange is exchange:
             self._closed(connection, exchange)
+
+    def _add(self, connection: Connection, exchange: Exchange, stamp_ns: int, data: bytes) -> None:
+        response = exchange.response
+        try:
+            if response.add(stamp_ns, data):
+                self._complete(connection, exchange)
+            elif response.between_chunks and not connection.encrypted:
+                self._watch.receiver.keep_chunks(connection.fd, response.bytes_left)
+        except ProtocolError as error:
+            self._finish(connection, exchange, Outcome.PROTOCOL_ERROR, str(error))
+        except TooManyBytes:
+            self._finish(connection, exchange, Outcome.TOO_LARGE, "the answer went over the size limit")
+
+    def _take_kept(self, connection: Connection, exchange: Exchange) -> None:
+        """Brings the exchange's response up to date."""
+        kept = self._watch.receiver.take(connection.fd)
+        if kept:
+            exchange.response.add_chunks(kept)
 
     def _complete(self, connection: Connection, exchange: Exchange) -> None:
         response = exchange.response
@@ -317,6 +328,7 @@ class Engine:
     # ending
 
     def _finish(self, connection: Connection, exchange: Exchange, outcome: Outcome | None, detail: str = "") -> None:
+        self._take_kept(connection, exchange)
         connection.exchange = None
         self._drop(connection)
         self._end(exchange, outcome, detail)
@@ -346,18 +358,20 @@ class Engine:
 
     def _check_timers(self, now: int) -> None:
         """Ends what took too long, and sets when to look again."""
-        limits = self._timeouts
+        limits, receiver = self._timeouts, self._watch.receiver
         self._limit_ns = now + shortest_ns(limits, len(self._destination.addresses))
         for connection in list(self._watch.connections.values()):
             exchange = connection.exchange
             if exchange is None:
                 continue
-            limit = next_limit(connection, exchange, limits)
+            limit = next_limit(connection, exchange, receiver.heard_ns(connection.fd), limits)
             if limit.at_ns <= now and connection.open:  # what has come in time may only wait to be read
-                self._read(connection)
+                received = receiver.read(connection.fd)
+                if received:
+                    self._serve(connection, received)
                 if connection.exchange is not exchange:
                     continue
-                limit = next_limit(connection, exchange, limits)
+                limit = next_limit(connection, exchange, receiver.heard_ns(connection.fd), limits)
             if limit.at_ns > now:
                 self._limit_ns = min(self._limit_ns, limit.at_ns)
             elif limit.outcome is None:

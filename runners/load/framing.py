@@ -6,6 +6,7 @@ from array import array
 import httptools
 import numpy as np
 
+from runners.load.receiver import Kept
 from runners.load.stamped import StampedBytes
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -15,8 +16,6 @@ _MAX_TRAILER_BYTES = 65_536
 _EXTENSION = rb'(?:;[!#-\'*+.\w^`|~-]+(?:=(?:[!#-\'*+.\w^`|~-]+|"[^"\x00-\x08\x0a-\x1f\x7f]*"))?)*'
 _CHUNK = re.compile(rb"(0*[0-9A-Fa-f]{1,16})" + _EXTENSION + rb"\r\n")
 _CHUNK_BEGUN = re.compile(rb"(?:0*[0-9A-Fa-f]{0,16}(?:;[^\r\n]*)?\r?)?")
-#: How a read of that many bytes begins, when it is one whole chunk: most are.
-_ONE_CHUNK = {len(b"%x" % size) + size + 4: b"%x\r\n" % size for size in range(1, 4096)}
 _TRAILER = re.compile(rb"[!#-'*+.\w^`|~-]+:[^\r\n\x00]*\r\n")
 
 
@@ -50,17 +49,18 @@ class Head:
 class Response:
     """Collects reads of one response; knows when it is complete.
 
-    ``stamps_ns`` are those of its reads, ``headers_read`` is the read in which the head ended. ``chunked``: the body
-    tells its own end.
+    ``stamps_ns`` are those of its reads, of kept chunks only once the body was asked for; ``headers_read`` is the read
+    in which the head ended.
+    ``chunked``: the body tells its own end.
     """
 
     __slots__ = (
-        "_between",
         "_body",
+        "_ends",
         "_head",
+        "_kept",
         "_left",
         "_parser",
-        "_pieces",
         "_rest",
         "bytes_in",
         "chunked",
@@ -83,10 +83,10 @@ class Response:
         self.surplus = False
         self._head = Head()
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self._head)
-        self._body = bytearray()  # of the present read
-        self._pieces: list[bytes] = []  # for each read: what it brought of the body
+        self._body = bytearray()
+        self._ends = array("q")  # for each read: how much of the body was there after it
+        self._kept: list[tuple[int, Kept]] = []  # whole chunks, each with how many single reads came before
         self._left: int | None = None  # of the body, or of the chunk; None until a close, or between chunks
-        self._between = False  # one chunk is whole and no other has begun
         self._rest = b""  # a line that has only begun
 
     @property
@@ -103,11 +103,6 @@ class Response:
         """Takes one read; True when the response is complete. Raises ProtocolError, TooManyBytes."""
         self.stamps_ns.append(stamp_ns)
         self.bytes_in += len(data)
-        if self._between and self.bytes_in < MAX_BODY_BYTES:
-            begin = _ONE_CHUNK.get(len(data))
-            if begin is not None and data.startswith(begin) and data.endswith(b"\r\n"):
-                self._pieces.append(data[len(begin) : -2])
-                return False
         try:
             if self.complete:
                 self.surplus = True
@@ -116,12 +111,25 @@ class Response:
             else:
                 self._frame_body(data)
         finally:
-            self._pieces.append(bytes(self._body))
-            self._body.clear()
+            self._ends.append(len(self._body))
         if self.bytes_in > MAX_BODY_BYTES:
             raise TooManyBytes
-        self._between = self.chunked and self._left is None and not self._rest and not self.complete
         return self.complete
+
+    @property
+    def between_chunks(self) -> bool:
+        """Whether a chunk begins next."""
+        return self.chunked and self._left is None and not self._rest and not self.complete
+
+    @property
+    def bytes_left(self) -> int:
+        """How many may still come."""
+        return MAX_BODY_BYTES - self.bytes_in
+
+    def add_chunks(self, kept: Kept) -> None:
+        """Takes reads of whole chunks at once, where a chunk begins next."""
+        self._kept.append((len(self.stamps_ns), kept))
+        self.bytes_in += kept.bytes_in
 
     def end_of_stream(self) -> None:
         """The peer closed: completes a body that is delimited by the close."""
@@ -130,8 +138,28 @@ class Response:
 
     def body(self) -> StampedBytes:
         """What came of the body, its chunks joined."""
-        ends = np.cumsum([len(piece) for piece in self._pieces], dtype=np.int64)
-        return StampedBytes(b"".join(self._pieces), ends, np.array(self.stamps_ns, dtype=np.int64))
+        if self._kept:
+            self._unpack()
+        return StampedBytes(bytes(self._body), np.array(self._ends), np.array(self.stamps_ns))
+
+    def _unpack(self) -> None:
+        """Puts the kept chunks in their places between the reads added singly."""
+        singly, ends, stamps_ns = self._body, self._ends, self.stamps_ns
+        self._body, self._ends, self.stamps_ns = bytearray(), array("q"), array("q")
+        read = start = 0
+        for before, kept in [*self._kept, (len(ends), None)]:
+            stop = ends[before - 1] if before else 0
+            moved = len(self._body) - start
+            self._body += singly[start:stop]
+            self._ends.extend(end + moved for end in ends[read:before])
+            self.stamps_ns += stamps_ns[read:before]
+            read, start = before, stop
+            if kept is not None:
+                data, kept_stamps_ns, kept_ends = kept.unpack(len(self._body))
+                self._body += data
+                self._ends += kept_ends
+                self.stamps_ns += kept_stamps_ns
+        self._kept.clear()
 
     # the head
 

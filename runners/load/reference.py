@@ -15,7 +15,8 @@ from time import monotonic_ns
 
 import orjson
 
-from runners.load.clock import SO_TIMESTAMPNS, Alarm, KernelClock
+from runners.load.alarm import Alarm
+from runners.load.receiver import SO_TIMESTAMPNS, Received, Receiver
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 _END = b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
@@ -44,32 +45,32 @@ class Reference:
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
         self._listener.setblocking(False)
+        self._listener.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)  # before a connection is accepted, too
         self.port = int(self._listener.getsockname()[1])
-        self._clock = KernelClock()
         self._alarm = Alarm()
         self._streams: dict[int, _Stream] = {}
         self._due: list[tuple[int, int, int]] = []  # due_ns, descriptor, arrival_ns
         self._epoll = select.epoll()
         for descriptor in (self._listener.fileno(), self._alarm.fd, 0):
             self._epoll.register(descriptor, select.EPOLLIN)
+        self._receiver = Receiver(self._epoll.fileno())
 
     def serve(self) -> None:
         """Until standard input closes."""
         while True:
             now = monotonic_ns()
-            self._clock.refresh(now)
             behind = self._due and self._due[0][0] <= now
             if self._due and not behind:
                 self._alarm.set(self._due[0][0])
-            for descriptor, _ in self._epoll.poll(0 if behind else 1.0):
-                if descriptor == 0:
+            for received in self._receiver.wait(0 if behind else 1000, 0):
+                if received.fd == 0:
                     return
-                if descriptor == self._listener.fileno():
+                if received.fd == self._listener.fileno():
                     self._welcome()
-                elif descriptor == self._alarm.fd:
+                elif received.fd == self._alarm.fd:
                     self._alarm.clear()
                 else:
-                    self._receive(self._streams[descriptor])
+                    self._receive(self._streams[received.fd], received)
             for _ in range(_BATCH):
                 if not self._due or self._due[0][0] > monotonic_ns():
                     break
@@ -81,26 +82,21 @@ class Reference:
                 sock, _ = self._listener.accept()
                 sock.setblocking(False)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
                 self._streams[sock.fileno()] = _Stream(sock)
                 self._epoll.register(sock.fileno(), select.EPOLLIN)
+                self._receiver.read_from(sock.fileno())
 
-    def _receive(self, stream: _Stream) -> None:
-        try:
-            data, ancillary, _, _ = stream.sock.recvmsg(65_536, socket.CMSG_SPACE(16))
-        except OSError:
-            data, ancillary = b"", []
-        now = monotonic_ns()
-        if not data:
+    def _receive(self, stream: _Stream, received: Received) -> None:
+        if not received.data:
             self._drop(stream)
             return
-        stream.received += data
+        stream.received += received.data
         head, separator, body = bytes(stream.received).partition(b"\r\n\r\n")
         if not separator or len(body) < int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]):
             return
         asked = orjson.loads(body)
         stream.received.clear()
-        stream.arrival_ns = self._clock.stamp_ns(ancillary[0][2], now) if ancillary else now
+        stream.arrival_ns = received.stamp_ns
         stream.ttft_ns, stream.itl_ns = asked["ttft_ns"], asked["itl_ns"]
         stream.tokens, stream.sent = asked["max_tokens"], 0
         stream.sock.send(_HEAD)
@@ -124,6 +120,7 @@ class Reference:
 
     def _drop(self, stream: _Stream) -> None:
         self._epoll.unregister(stream.sock.fileno())
+        self._receiver.forget(stream.sock.fileno())
         del self._streams[stream.sock.fileno()]
         stream.sock.close()
 

@@ -1,9 +1,7 @@
 """One stage: pacing, recording, and what the client saw of itself."""
 
-import gc
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic_ns, process_time, sleep
@@ -18,6 +16,7 @@ from runners.load.calibrate import Calibration
 from runners.load.chains import Chains
 from runners.load.engine import Engine
 from runners.load.exchange import Exchange
+from runners.load.garbage import no_collection
 from runners.load.judgement import Client
 from runners.load.outcomes import FATAL, Outcome
 from runners.load.plan import StagePlan
@@ -36,19 +35,6 @@ _LEAD_NS = 5_000_000
 #: Before a common start, for the collection of garbage.
 _SETTLE_S = 0.5
 _RECENT = 20
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """No pause of the garbage collector falls into a measurement; what is measured makes no cycles."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.unfreeze()
 
 
 def turn_columns(exchange: Exchange) -> dict[str, Any]:
@@ -194,7 +180,7 @@ class Stage:
     def run(self, begin_ns: int, on_tick: Callable[[int], None]) -> None:
         """Sends what was prepared from ``begin_ns`` on; at once where that is 0."""
         sleep(max(0.0, (begin_ns - monotonic_ns()) / 1e9 - _SETTLE_S))
-        with _no_collection():
+        with no_collection():
             sleep(max(0.0, (begin_ns - monotonic_ns()) / 1e9))
             cpu_began_s = process_time()
             self.begin_ns = begin_ns or monotonic_ns() + (0 if self.closed else _LEAD_NS)
@@ -235,7 +221,7 @@ class Stage:
 
     def client(self, calibration: Calibration | None) -> Client:
         engine, pacing = self.engine, self._pacing
-        delays = np.array(engine.read_delays_ns) if engine.read_delays_ns else None
+        delays_ns = engine.read_delays_ns()
         wall_ns = max(self.end_ns - self.begin_ns, 1)
         starts = pacing.starts if isinstance(pacing, Chains) else pacing
         return Client(
@@ -244,7 +230,7 @@ class Stage:
             cpu_s=self.cpu_s,
             scheduled=engine.scheduled,
             waited_share=None if engine.waited_ns is None else engine.waited_ns / wall_ns,
-            read_delay_p99_ms=None if delays is None else float(np.percentile(delays, 99)) / 1e6,
+            read_delay_p99_ms=float(np.percentile(delays_ns, 99)) / 1e6 if len(delays_ns) else None,
             replaced_stamps=engine.clock.replaced,
             capped=isinstance(starts, OpenLoop) and starts.capped,
             stop_reason=engine.stop_reason,

@@ -21,12 +21,13 @@ def shortest_ns(limits: Timeouts, addresses: int) -> float:
     return 1e9 * min(limits.connect_s / addresses, limits.first_byte_s, limits.idle_s, limits.total_s)
 
 
-def next_limit(connection: Connection, exchange: Exchange, limits: Timeouts) -> Limit:
+def next_limit(connection: Connection, exchange: Exchange, heard_ns: int, limits: Timeouts) -> Limit:
+    """``heard_ns``: when the server's last bytes came."""
     if not connection.open:
         return _connecting(connection, limits)
-    stamps_ns, sent_ns = exchange.response.stamps_ns, exchange.sent_ns
-    if stamps_ns:
-        limit = Limit(stamps_ns[-1] + limits.idle_s * 1e9, Outcome.TIMEOUT_IDLE, f"silent for {limits.idle_s:g} s")
+    sent_ns = exchange.sent_ns
+    if exchange.response.stamps_ns:
+        limit = Limit(heard_ns + limits.idle_s * 1e9, Outcome.TIMEOUT_IDLE, f"silent for {limits.idle_s:g} s")
     elif exchange.unsent:
         words = f"the server took no bytes for {limits.first_byte_s:g} s"
         limit = Limit(sent_ns + limits.first_byte_s * 1e9, Outcome.TIMEOUT_WRITE, words)

@@ -1,4 +1,4 @@
-"""Non-blocking connections: TCP, TLS through memory buffers, kernel receive stamps."""
+"""Non-blocking connections: TCP, and TLS through memory buffers."""
 
 import errno
 import os
@@ -10,14 +10,13 @@ from enum import Enum, auto
 from time import monotonic_ns
 
 from runners.address import Endpoint, Pinned
-from runners.load.clock import SO_TIMESTAMPNS, KernelClock
 from runners.load.exchange import Exchange
 from runners.load.outcomes import Outcome
+from runners.load.receiver import SO_TIMESTAMPNS
 
 READ_BYTES = 65_536
 _PROXY_HEAD_BYTES = 16_384
 _TUNNEL_OPEN = re.compile(r"HTTP/1\.[01] 2\d\d(\s|$)")
-ANCILLARY_BYTES = socket.CMSG_SPACE(16)
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM})
 _SATURATED_WORDS = {
@@ -109,7 +108,6 @@ class Connection:
         "destination",
         "exchange",
         "fd",
-        "floor_ns",
         "open",
         "reused",
         "sock",
@@ -125,7 +123,6 @@ class Connection:
         self.open = False
         self.reused = False
         self.started_ns = monotonic_ns()
-        self.floor_ns = 0  # nothing that is read now was stamped before it
         self._index = destination.preferred
         self._tried = 1
         self._connect()
@@ -151,6 +148,10 @@ class Connection:
         if code not in (0, errno.EINPROGRESS):
             self.sock.close()
             self._fail_or_move(code)
+
+    @property
+    def encrypted(self) -> bool:
+        return self._tls is not None
 
     @property
     def has_another_address(self) -> bool:
@@ -285,30 +286,17 @@ class Connection:
         self._push_ciphertext()
         return not self._outgoing.pending
 
-    def receive(self, clock: KernelClock) -> tuple[int, int, bytes, bool]:
-        """(stamp_ns, read_ns, bytes, end). Empty bytes without end: nothing yet.
-
-        Raises OSError on a reset connection, TransportError on a broken TLS stream.
-        """
-        try:
-            data, ancillary, _, _ = self.sock.recvmsg(READ_BYTES, ANCILLARY_BYTES)
-        except BlockingIOError:
-            return 0, 0, b"", False
-        now = monotonic_ns()
-        stamp = clock.stamp_ns(ancillary[0][2], now, self.floor_ns) if ancillary else now
-        self.floor_ns = stamp
+    def plaintext(self, data: bytes) -> tuple[bytes, bool]:
+        """What was received, beneath TLS; and whether it is the end. Raises TransportError on a broken TLS stream."""
         if self._tls is None:
-            return stamp, now, data, not data
+            return data, not data
         if data:
             self._incoming.write(data)
         else:
             self._incoming.write_eof()
-        return stamp, now, *self._plaintext(self._tls)
-
-    def _plaintext(self, tls: ssl.SSLObject) -> tuple[bytes, bool]:
         pieces: list[bytes] = []
         try:
-            while piece := tls.read(READ_BYTES):
+            while piece := self._tls.read(READ_BYTES):
                 pieces.append(piece)
             return b"".join(pieces), True
         except ssl.SSLWantReadError:

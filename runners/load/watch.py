@@ -3,13 +3,12 @@
 import select
 from contextlib import suppress
 
-from runners.load.clock import Alarm
+from runners.load.alarm import Alarm
+from runners.load.receiver import Receiver
 from runners.load.transport import Connection
 
 READABLE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLERR | select.EPOLLHUP
 WRITABLE = select.EPOLLOUT
-#: Bytes have come and nothing else has happened.
-READING = select.EPOLLIN
 
 
 class Watch:
@@ -20,7 +19,7 @@ class Watch:
         self._alarm = Alarm()
         self._epoll = select.epoll()
         self._epoll.register(self._alarm.fd, select.EPOLLIN)
-        self.poll = self._epoll.poll
+        self.receiver = Receiver(self._epoll.fileno())
         self.wake_at = self._alarm.set
 
     def add(self, connection: Connection) -> None:
@@ -35,12 +34,14 @@ class Watch:
 
     def remove(self, connection: Connection) -> None:
         if self.connections.pop(connection.fd, None) is not None:
+            self.receiver.forget(connection.fd)
             with suppress(OSError):  # an address that failed has closed it already
                 self._epoll.unregister(connection.fd)
 
     def forget(self, fd: int) -> None:
         """Closing it has taken it out of epoll."""
         self.connections.pop(fd, None)
+        self.receiver.forget(fd)
 
     def ring(self, fd: int) -> None:
         """An event of no connection: the alarm, or one that is gone."""
@@ -48,5 +49,6 @@ class Watch:
             self._alarm.clear()
 
     def close(self) -> None:
+        self.receiver.close()
         self._alarm.close()
         self._epoll.close()

@@ -1,0 +1,205 @@
+"""What runs for every token, in C: waits for connections, reads and stamps them, and keeps whole chunks of answers.
+
+Python sees the head of an answer, its end, and whatever is not plain HTTP chunks; in between a stream costs it nothing.
+``make install`` compiles receiver.c, which says the rest.
+"""
+
+import ctypes
+import os
+import struct
+from array import array
+from pathlib import Path
+from typing import NamedTuple
+
+SO_TIMESTAMPNS = 35
+_PATH = Path(__file__).with_name("libreceiver.so")
+_AT_ONCE, _READ_BYTES, _DELAYS = 64, 65_536, 65_536
+_NOTHING = -(2**31)
+_EVENT = struct.Struct("=iiIIq")
+
+
+class Received(NamedTuple):
+    """What came of a descriptor: ``data`` is None when it was not read, and b"" at the end of the stream; then, or when
+    ``error`` is not 0, nothing else will come. ``kept``: chunks that came before it can be taken.
+    """
+
+    fd: int
+    mask: int
+    kept: bool
+    stamp_ns: int
+    data: bytes | None
+    error: int
+
+
+class KernelClock(ctypes.Structure):
+    """Turns the kernel's CLOCK_REALTIME receive stamps into CLOCK_MONOTONIC nanoseconds.
+
+    The offset between the two is measured anew at least every 10 ms, so that a step or slew of the wall clock bends no
+    stamp; a stamp that a step made implausible gives way to the time of the read, and is counted as ``replaced``.
+    """
+
+    _fields_ = (
+        ("offset_ns", ctypes.c_int64),
+        ("measured_ns", ctypes.c_int64),
+        ("replaced", ctypes.c_int64),
+        ("kernel_stamps", ctypes.c_int64),
+    )
+
+    def stamp_ns(self, wall_ns: int, read_ns: int, floor_ns: int = 0) -> int:
+        """``floor_ns``: what is stamped came after it, such as the request's sending and the read before."""
+        return int(_library.clock_stamp(ctypes.byref(self), wall_ns, read_ns, floor_ns))
+
+    def refresh(self, now_ns: int) -> None:
+        _library.clock_refresh(ctypes.byref(self), now_ns)
+
+
+class Kept(ctypes.Structure):
+    """Whole chunks of ``size`` bytes without their framing; ``bytes_in`` counts the framing too. They stay outside
+    Python until they are unpacked.
+    """
+
+    _fields_ = (
+        ("_records", ctypes.c_void_p),
+        ("size", ctypes.c_int64),
+        ("reads", ctypes.c_int64),
+        ("bytes_in", ctypes.c_int64),
+    )
+
+    def unpack(self, before_it: int) -> tuple[bytes, "array[int]", "array[int]"]:
+        """(data, stamps_ns, ends), once: after the read stamped ``stamps_ns[i]`` the body had ``ends[i]`` bytes, those
+        ``before_it`` included.
+        """
+        stamps_ns, ends = array("q", bytes(8 * self.reads)), array("q", bytes(8 * self.reads))
+        _library.receiver_unpack(ctypes.byref(self), before_it, stamps_ns.buffer_info()[0], ends.buffer_info()[0])
+        data = ctypes.string_at(self._records, self.size)
+        _library.receiver_release(ctypes.byref(self))
+        return data, stamps_ns, ends
+
+    def __del__(self) -> None:
+        _library.receiver_release(ctypes.byref(self))
+
+
+class _State(ctypes.Structure):
+    _fields_ = (
+        ("clock", KernelClock),
+        ("ready", ctypes.c_int64),
+        ("asleep_ns", ctypes.c_int64),
+        ("delays", ctypes.c_int64),
+        ("events", ctypes.c_ubyte * (_EVENT.size * _AT_ONCE)),
+        ("delays_ns", ctypes.c_int64 * _DELAYS),
+        ("bytes", ctypes.c_ubyte * (_READ_BYTES * _AT_ONCE)),
+    )
+
+
+def _load() -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(str(_PATH))
+    except OSError as error:
+        raise ImportError(f"the compiled part of the load engine is missing, run make install: {error}") from None
+    state, number = ctypes.POINTER(_State), ctypes.c_int64
+    clock = ctypes.POINTER(KernelClock)
+    for name, result, arguments in (
+        ("clock_stamp", number, (clock, number, number, number)),
+        ("clock_refresh", None, (clock, number)),
+        ("receiver_size", number, ()),
+        ("receiver_new", state, (ctypes.c_int,)),
+        ("receiver_free", None, (state,)),
+        ("receiver_read_from", ctypes.c_int, (state, ctypes.c_int, number)),
+        ("receiver_keep_chunks", None, (state, ctypes.c_int, number)),
+        ("receiver_heard_ns", number, (state, ctypes.c_int)),
+        ("receiver_forget", None, (state, ctypes.c_int)),
+        ("receiver_take", None, (state, ctypes.c_int, ctypes.POINTER(Kept))),
+        ("receiver_unpack", None, (ctypes.POINTER(Kept), number, ctypes.c_void_p, ctypes.c_void_p)),
+        ("receiver_release", None, (ctypes.POINTER(Kept),)),
+        ("receiver_read", ctypes.c_int, (state, ctypes.c_int)),
+        ("receiver_wait", ctypes.c_int, (state, ctypes.c_int, number)),
+    ):
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    if library.receiver_size() != ctypes.sizeof(_State):
+        raise ImportError("the compiled part of the load engine is of another version: run make install")
+    return library
+
+
+_library = _load()
+
+
+class Receiver:
+    """Waits on an epoll, whose descriptors are non-blocking and carry SO_TIMESTAMPNS where stamps are wanted."""
+
+    def __init__(self, epoll_fd: int) -> None:
+        self._state = _library.receiver_new(epoll_fd)
+        if not self._state:
+            raise MemoryError
+        self._seen = self._state.contents
+        self._bytes = memoryview(self._seen.bytes)
+
+    @property
+    def clock(self) -> KernelClock:
+        clock: KernelClock = self._seen.clock
+        return clock
+
+    @property
+    def asleep_ns(self) -> int:
+        """Time spent waiting, in all."""
+        return int(self._seen.asleep_ns)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing had happened when it last looked."""
+        return not self._seen.ready
+
+    def delays_ns(self) -> "array[int]":
+        """How long after the kernel's stamp each read came; of many the last 65,536."""
+        return array("q", memoryview(self._seen.delays_ns).cast("B")[: 8 * min(self._seen.delays, _DELAYS)].tobytes())
+
+    def forget_delays(self) -> None:
+        self._seen.delays = 0
+
+    def read_from(self, fd: int, floor_ns: int = 0) -> None:
+        """From now on ``fd`` is read when it is ready. Nothing that comes was stamped before ``floor_ns``."""
+        if _library.receiver_read_from(self._state, fd, floor_ns):
+            raise MemoryError
+
+    def keep_chunks(self, fd: int, bytes_left: int) -> None:
+        """A chunk begins next: whole ones are kept, until something else comes or ``bytes_left`` are exceeded; both
+        are reported as received.
+        """
+        _library.receiver_keep_chunks(self._state, fd, bytes_left)
+
+    def take(self, fd: int) -> Kept | None:
+        """What was kept since the last time."""
+        kept = Kept()
+        _library.receiver_take(self._state, fd, ctypes.byref(kept))
+        return kept if kept.reads else None
+
+    def heard_ns(self, fd: int) -> int:
+        """The stamp of its last bytes, or ``floor_ns`` if that was later."""
+        return int(_library.receiver_heard_ns(self._state, fd))
+
+    def forget(self, fd: int) -> None:
+        """It is left alone from now on; nothing of it is kept."""
+        _library.receiver_forget(self._state, fd)
+
+    def wait(self, timeout_ms: int, until_ns: int) -> list[Received]:
+        """Waits and reads until there is something to tell, ``until_ns`` has come, or nothing has happened for
+        ``timeout_ms``; a signal ends it too.
+        """
+        count = _library.receiver_wait(self._state, timeout_ms, until_ns)
+        if count < 0:
+            raise OSError(-count, os.strerror(-count))
+        return [self._received(slot) for slot in range(count)]
+
+    def read(self, fd: int) -> Received | None:
+        """Reads now; None when that brought nothing to tell."""
+        return self._received(0) if _library.receiver_read(self._state, fd) else None
+
+    def _received(self, slot: int) -> Received:
+        fd, size, mask, kept, stamp_ns = _EVENT.unpack_from(self._seen.events, slot * _EVENT.size)
+        start = slot * _READ_BYTES
+        data = None if size == _NOTHING else bytes(self._bytes[start : start + max(size, 0)])
+        return Received(fd, mask, bool(kept), stamp_ns, data, max(0, -size) if data is not None else 0)
+
+    def close(self) -> None:
+        self._bytes.release()
+        _library.receiver_free(self._state)
