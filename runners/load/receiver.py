@@ -200,6 +200,5 @@ class Receiver:
         data = None if size == _NOTHING else bytes(self._bytes[start : start + max(size, 0)])
         return Received(fd, mask, bool(kept), stamp_ns, data, max(0, -size) if data is not None else 0)
 
-    def close(self) -> None:
-        self._bytes.release()
+    def __del__(self) -> None:
         _library.receiver_free(self._state)

@@ -49,6 +49,5 @@ class Watch:
             self._alarm.clear()
 
     def close(self) -> None:
-        self.receiver.close()
         self._alarm.close()
         self._epoll.close()

@@ -101,11 +101,11 @@ def test_the_tokens_that_vllm_counts_are_ours(server: RunningEngine, tmp_path: P
     drafted, accepted = recorded(summary, tmp_path, "drafted_tokens"), recorded(summary, tmp_path, "accepted_tokens")
     assert drafted == grown["spec_decode_num_draft_tokens_total"] > 0
     assert accepted == grown["spec_decode_num_accepted_tokens_total"] > 0
-    # A step's tokens come as one event: what goes beyond one for each event was drafted and accepted. A step may be cut
-    # by the end of its answer, about one a request; on a busy machine steps of several requests may come as one event.
+    # A step's tokens come as one event: what goes beyond one for each event was drafted and accepted. The end of its
+    # answer may cut a step off; on a busy machine steps of several requests may come as one event.
     rows = pq.read_table(tmp_path / "requests.parquet").to_pylist()
     beyond = sum(row["output_tokens"] - len(row["event_offsets_ns"]) for row in rows)
-    assert beyond >= accepted - len(rows)
+    assert beyond >= accepted - DRAFTED_AT_ONCE * len(rows)
     if concurrency == "1":
         assert beyond <= accepted + len(rows)
 

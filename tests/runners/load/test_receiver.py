@@ -61,7 +61,6 @@ def pair() -> Iterator[Pair]:
         try:
             yield Pair(receiver, server, client)
         finally:
-            receiver.close()
             client.close()
             server.close()
 
