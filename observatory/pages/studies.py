@@ -172,13 +172,14 @@ def _takes(study: Study, arms: list[Arm]) -> dict[str, Any]:
     except (SpecError, DesignError) as error:
         return {"trouble": str(error)}
     asked_s = [questions_s(spec, pace_of(arm.deployment, arm.benchmark)) for arm, spec in asked]
-    usd = _times(study.repeats, [item.usd for item in each])
     prices = [arm.deployment.usd_per_hour for arm, _ in asked]
+    asked_usd = [None if price is None else float(price) * s / 3600 for price, s in zip(prices, asked_s, strict=True)]
+    loads_usd = _times(study.repeats, [item.usd for item in each])
     return {
         "questions": sum(len(spec.tasks.tasks) for _, spec in asked),
         "seconds": study.repeats * sum(item.seconds for item in each) + sum(asked_s),
         "requests": _times(study.repeats, [item.requests for item in each]),
-        "usd": usd and usd + sum(float(price or 0) * s / 3600 for price, s in zip(prices, asked_s, strict=True)),
+        "usd": _times(1, [loads_usd, *asked_usd]),
         "pace": each[0].pace,
     }
 

@@ -6,6 +6,7 @@ import orjson
 import pytest
 from django.test import Client
 
+from observatory.catalog.models import Deployment
 from observatory.pages.estimates import ASSUMED_TPOT_MS, ASSUMED_TTFT_MS
 from observatory.quality import imports
 from observatory.studies.models import Study
@@ -79,6 +80,15 @@ def test_what_a_trial_takes_counts_the_seconds_of_its_questions(user_client: Cli
     tokens = [task.output_tokens or QualitySpec.output_tokens for task in built_in().tasks]
     each_s = sum((ASSUMED_TTFT_MS + ASSUMED_TPOT_MS * (count - 1)) / 1000 for count in tokens)
     assert with_questions - without == pytest.approx(study.arms.count() * each_s)
+
+
+def test_what_a_trial_costs_counts_its_questions_and_is_unknown_where_a_price_is(user_client: Client) -> None:
+    study = asking()
+    Deployment.objects.update(usd_per_hour=2)
+    page = user_client.get(f"/studies/{study.pk}").context
+    assert page["usd"] == pytest.approx(page["seconds"] * 2 / 3600)
+    Deployment.objects.filter(pk=study.arms.first().deployment_id).update(usd_per_hour=None)
+    assert user_client.get(f"/studies/{study.pk}").context["usd"] is None
 
 
 def test_a_study_without_questions_says_how_to_come_by_them(user_client: Client) -> None:
