@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -173,32 +174,53 @@ def installed_peers(tokenizer: Path) -> tuple[Tool, ...]:
 
 
 def closed_loop_rows(
-    folder: Path, cases: tuple[Case, ...], tools: tuple[Tool, ...] = OURS, *, neighbour: bool = False
+    folder: Path, cases: tuple[Case, ...], tools: tuple[Tool, ...] = OURS, *, takes: int = 1, neighbour: bool = False
 ) -> None:
+    """Medians of ``takes``, in each of which the tools have their turns; a ratio is that of one take."""
     head = "case tool         CPU us/token  ratio  TTFT p99  error  gap p99  error  server late p99  RSS MB"
     print("with a busy neighbour on the tool's core:" if neighbour else head, "-" * len(head), sep="\n", flush=True)
     for case in cases:
-        floor = 0.0
-        for tool, run in tools:
-            with contextlib.ExitStack() as stack:
-                port, truth_path = stack.enter_context(timing_server(folder, case))
-                if neighbour:
-                    stack.enter_context(busy_neighbour(0))
+        found: dict[str, list[tuple[float, ...]]] = {name: [] for name, _ in tools}
+        for _ in range(takes):
+            floor = 0.0
+            for name, run in tools:
                 try:
-                    result = run(folder, case, port)
+                    columns = _take(folder, case, run, neighbour=neighbour)
                 except RuntimeError as error:
-                    print(f"{case.name:4} {tool:12} {error}", flush=True)
+                    print(f"{case.name:4} {name:12} {error}", flush=True)
                     continue
-            truth = json.loads(truth_path.read_text())
-            us = result["cpu_s"] * 1e6 / result["tokens"]
-            floor = floor or us
-            print(
-                f"{case.name:4} {tool:12} {us:12.2f} {us / floor:6.2f} {result['ttft_p99_ms']:9.3f} "
-                f"{result['ttft_p99_ms'] - truth['ttft_ms']['p99']:6.3f} {result['gap_p99_ms']:8.3f} "
-                f"{result['gap_p99_ms'] - truth['gap_ms']['p99']:6.3f} {truth['late_ms']['p99']:16.3f} "
-                f"{result.get('rss_mb', 0):7.0f}",
-                flush=True,
-            )
+                floor = floor or columns[0]
+                found[name].append((columns[0], columns[0] / floor, *columns[1:]))
+        for name, rows in found.items():
+            if rows:
+                us, ratio, ttft, ttft_error, gap, gap_error, late, rss_mb = map(median, zip(*rows, strict=True))
+                print(
+                    f"{case.name:4} {name:12} {us:12.2f} {ratio:6.2f} {ttft:9.3f} {ttft_error:6.3f} {gap:8.3f} "
+                    f"{gap_error:6.3f} {late:16.3f} {rss_mb:7.0f}",
+                    flush=True,
+                )
+
+
+def _take(
+    folder: Path, case: Case, run: Callable[[Path, Case, int], dict[str, Any]], *, neighbour: bool
+) -> tuple[float, ...]:
+    """CPU in us/token; p99 of TTFT and its error, p99 of gaps and its error, how late the server was, in ms; RSS."""
+    with contextlib.ExitStack() as stack:
+        port, truth_path = stack.enter_context(timing_server(folder, case))
+        if neighbour:
+            stack.enter_context(busy_neighbour(0))
+        result = run(folder, case, port)
+    truth = json.loads(truth_path.read_text())
+    ttft_ms, gap_ms = result["ttft_p99_ms"], result["gap_p99_ms"]
+    return (
+        result["cpu_s"] * 1e6 / result["tokens"],
+        ttft_ms,
+        ttft_ms - truth["ttft_ms"]["p99"],
+        gap_ms,
+        gap_ms - truth["gap_ms"]["p99"],
+        truth["late_ms"]["p99"],
+        result.get("rss_mb", 0),
+    )
 
 
 def open_loop_rows(folder: Path) -> None:
@@ -264,16 +286,18 @@ def main() -> None:
     parser.add_argument("--brief", action="store_true", help="the closed-loop cases alone")
     parser.add_argument("--tokenizer", type=Path, help="a folder with a tokenizer.json: with it, other load "
                         "generators on PATH (vllm, guidellm, aiperf) are run as well")  # fmt: skip
+    parser.add_argument("--takes", type=int, default=3, help="of each closed-loop case; medians are told (default 3)")
     args = parser.parse_args()
     tools = OURS + (installed_peers(args.tokenizer.resolve()) if args.tokenizer else ())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         build(folder)
-        closed_loop_rows(folder, tuple(case for case in CASES if case.name in args.cases), tools)
+        cases = tuple(case for case in CASES if case.name in args.cases)
+        closed_loop_rows(folder, cases, tools, takes=args.takes)
         if args.brief:
             return
-        closed_loop_rows(folder, tuple(case for case in CASES if case.name in args.cases and case.name in "ac"),
-                         neighbour=True)  # fmt: skip
+        beside = tuple(case for case in cases if case.name in "ac")
+        closed_loop_rows(folder, beside, takes=args.takes, neighbour=True)
         open_loop_rows(folder)
         memory_rows(folder)
         split_rows(folder)

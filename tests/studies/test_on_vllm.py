@@ -44,9 +44,10 @@ def carried_out(site: Site, slug: str) -> Result:
     return found
 
 
-def measured(result: Result, metric: str) -> Mapping[str, float]:
+def measured(result: Result, metric: str, statistic: str = "") -> Mapping[str, float]:
     """By arm."""
-    row = next(row for row in result.rows if row.measure.metric.key == metric)
+    rows = [row for row in result.rows if row.measure.metric.key == metric]
+    row = next(row for row in rows if statistic in ("", row.measure.statistic))
     pairs = zip(result.arms, row.cells, strict=True)
     return {found.arm.name: cell.mean.value for found, cell in pairs if cell.mean is not None}
 
@@ -117,8 +118,9 @@ def test_an_engine_that_answers_takes_the_prompt_from_the_one_that_read_it(site:
     asked = sum(counted(turn, "prompt_tokens") for turn in found.turns if turn.slot.arm.name == "disaggregated")
     # Both count the prompt; the second takes all of it but what is left of its last block.
     assert cached["disaggregated"] > 0.7 * asked / 2
-    gaps = measured(found, "event_gap_ms")
-    assert gaps["disaggregated"] < 4 * gaps["chunks of 256"]
+    # The longest gap is that of a prompt whose cache was not found, when there is one: nine of ten are not touched.
+    gaps = measured(found, "event_gap_ms", "p90")
+    assert gaps["disaggregated"] < gaps["chunks of 256"]
 
 
 def counted(turn: Turn, counter: str) -> float:

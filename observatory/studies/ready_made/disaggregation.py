@@ -59,6 +59,7 @@ DISAGGREGATION = ReadyMade(
     short=Short({"load": {"requests": 10}, "workload": {"output_tokens": 32}}, arms=("chunks of 256", "disaggregated")),
     measures=(
         {"metric": "event_gap_ms", "statistic": "max"},
+        {"metric": "event_gap_ms", "statistic": "p90"},
         {"metric": "ttft_ms", "statistic": "p50"},
         {"metric": "tpot_ms", "statistic": "p50"},
         {"metric": "output_tokens_per_s"},
@@ -78,5 +79,7 @@ DISAGGREGATION = ReadyMade(
     "counts the prompt tokens that came from the other engine as cached.",
     limits="The cache goes through files, which between GPUs would be a link; loading it stops the streams, and the "
     "prediction leaves it out. One core for each phase is a coarse split: pools sized to the traffic are what the "
-    "calculator of disaggregation gives. The worst gap is one event of a run: repeats matter more than requests.",
+    "calculator of disaggregation gives. The worst gap is one event of a run: repeats matter more than requests. Now "
+    "and then this connector does not find the cache of a prompt, which the engine that answers then reads itself, and "
+    "stops its streams: the cached tokens of the server tab tell, and nine of ten gaps are not touched by it.",
 )
