@@ -1,5 +1,7 @@
 """Ready-made studies as data: each can be made, in both forms, and says what it cannot show."""
 
+import re
+
 import pytest
 
 from observatory.catalog.models import Endpoint
@@ -57,3 +59,13 @@ def test_every_arm_has_a_prediction_once_it_is_measured(ready: ReadyMade) -> Non
 
 def test_all_but_one_are_predicted() -> None:
     assert len(PREDICTED) >= len(READY_MADE) - 1
+
+
+def test_an_arm_is_told_by_its_settings_in_the_words_of_its_engine() -> None:
+    _, _, _, cached = ready_made.BY_SLUG["prefix-caching"].arms
+    assert "cache_prompt=on" in cached.words
+    assert cached.words.endswith(
+        "; workload.source.kind=prefixes; workload.source.groups=1; workload.source.prefix_tokens=384"
+    )
+    told = [arm.words for study in ready_made.BY_SLUG.values() for arm in study.arms]
+    assert [words for words in told if re.search(r"=[{\[]['\d]|True|False", words)] == []

@@ -42,9 +42,19 @@ def router(policy: str, *upstreams: Json, **options: Any) -> Json:
     return {"engine": "router", "options": {"policy": policy, **options, "upstreams": list(upstreams)}}
 
 
+def _settings(name: str, value: object) -> list[str]:
+    """Such as "source.kind=prefixes", "source.groups=1"."""
+    if isinstance(value, dict):
+        return [words for part, inner in value.items() for words in _settings(f"{name}.{part}", inner)]
+    if isinstance(value, bool):
+        return [f"{name}={'on' if value else 'off'}"]
+    return [f"{name}={','.join(map(str, value)) if isinstance(value, list | tuple) else value}"]
+
+
 def _engine_words(recipe: Json) -> str:
-    options = [f"{name}={value}" for name, value in recipe["options"].items() if name != "upstreams"]
-    bound = [f"{name}={recipe[name]}" for name in ("threads", "cores") if name in recipe]
+    chosen = {name: value for name, value in recipe["options"].items() if name != "upstreams"}
+    options = [words for name, value in chosen.items() for words in _settings(name, value)]
+    bound = [words for name in ("threads", "cores") if name in recipe for words in _settings(name, recipe[name])]
     behind = [f"before {_engine_words(upstream)}" for upstream in recipe["options"].get("upstreams", [])]
     return " ".join([recipe["engine"], *filter(None, [recipe.get("model")]), *bound, *options, *behind])
 
@@ -62,8 +72,8 @@ class Sketch:
 
     @property
     def words(self) -> str:
-        """Such as "llama.cpp SmolLM2-135M-Instruct n_parallel=1; load.levels=[8]"."""
-        asked = [f"{part}.{name}={value}" for part, fields in self.spec.items() for name, value in fields.items()]
+        """Such as "llama.cpp SmolLM2-135M-Instruct n_parallel=1; load.levels=8"."""
+        asked = [words for part, fields in self.spec.items() for words in _settings(part, fields)]
         return "; ".join([_engine_words(self.recipe), *asked])
 
 
