@@ -31,24 +31,20 @@ def write(source: Gguf, tensors: Iterator[Tensor], layers: int, form: str, folde
         "attn_k": source.number("llama.attention.head_count_kv"),
     }
     named = ((_name(tensor.name), _unrotated(tensor, heads)) for tensor in tensors)
-    _write_weights(
+    write_weights(
         {part: array for name, values in named for part, array in packing.parts(form, name, values).items()}, folder
     )
     tokens = _write_tokenizer(source, folder)
-    ids = {name: source.number(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")}
-    pad = ids["eos"]
-    special = {f"{name}_token_id": number for name, number in ids.items()} | {"pad_token_id": pad}
+    special = _special(source)
     length = source.number("llama.context_length")
     quantized = {"quantization_config": packing.CONFIGS[form]} if form in packing.CONFIGS else {}
-    _dump(folder / "config.json", _config(source, layers, len(tokens)) | special | quantized)
-    _dump(folder / "generation_config.json", special)
-    _dump(
+    dump(folder / "config.json", config(source, layers) | quantized)
+    dump(folder / "generation_config.json", special)
+    dump(
         folder / "tokenizer_config.json",
         {
             "tokenizer_class": "PreTrainedTokenizerFast",
-            "bos_token": tokens[ids["bos"]],
-            "eos_token": tokens[ids["eos"]],
-            "pad_token": tokens[pad],
+            **{name.removesuffix("_id"): tokens[number] for name, number in special.items()},
             "model_max_length": length,
             "clean_up_tokenization_spaces": False,
             "chat_template": source.text("tokenizer.chat_template"),
@@ -56,7 +52,13 @@ def write(source: Gguf, tensors: Iterator[Tensor], layers: int, form: str, folde
     )
 
 
-def _config(source: Gguf, layers: int, vocabulary: int) -> dict[str, Any]:
+def _special(source: Gguf) -> dict[str, Any]:
+    ids = {name: source.number(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")}
+    return {f"{name}_token_id": number for name, number in ids.items()} | {"pad_token_id": ids["eos"]}
+
+
+def config(source: Gguf, layers: int) -> dict[str, Any]:
+    """config.json of the model with so many layers, in BF16."""
     width, heads = source.number("llama.embedding_length"), source.number("llama.attention.head_count")
     return {
         "architectures": ["LlamaForCausalLM"],
@@ -72,11 +74,11 @@ def _config(source: Gguf, layers: int, vocabulary: int) -> dict[str, Any]:
         "rms_norm_eps": source.fraction("llama.attention.layer_norm_rms_epsilon"),
         "rope_theta": source.fraction("llama.rope.freq_base"),
         "tie_word_embeddings": True,
-        "vocab_size": vocabulary,
+        "vocab_size": len(source.texts("tokenizer.ggml.tokens")),
         "attention_bias": False,
         "mlp_bias": False,
         "torch_dtype": "bfloat16",
-    }
+    } | _special(source)
 
 
 def _name(name: str) -> str:
@@ -98,7 +100,7 @@ def _unrotated(tensor: Tensor, heads: dict[str, int]) -> Floats:
     return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(rows, columns)
 
 
-def _write_weights(weights: packing.Parts, folder: Path) -> None:
+def write_weights(weights: packing.Parts, folder: Path) -> None:
     """safetensors: eight bytes of length, a JSON header, the numbers (README of huggingface/safetensors, Format)."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     offset = 0
@@ -136,5 +138,5 @@ def _write_tokenizer(source: Gguf, folder: Path) -> list[str]:
     return tokens
 
 
-def _dump(path: Path, data: dict[str, Any]) -> None:
+def dump(path: Path, data: dict[str, Any]) -> None:
     path.write_text(json.dumps(data, indent=1, ensure_ascii=False))

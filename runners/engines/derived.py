@@ -2,8 +2,8 @@
 
 A name such as ``SmolLM2-135M-Instruct:Q8_0:layers=20`` says what is asked for: ``layers=20`` that so many are left,
 ``experts=8`` that each feed-forward part is so many experts of half its width, of which each token uses two,
-``width=4`` that it is so many times as wide. Each is made once and kept with its checksums. The source is Q4_1: a
-higher precision makes it larger and slower, and no better.
+``width=4`` that it is so many times as wide; ``MEDUSA`` and ``EAGLE`` are heads that guess ahead of it. Each is made
+once and kept with its checksums. The source is Q4_1: a higher precision makes it larger and slower, and no better.
 """
 
 import hashlib
@@ -22,7 +22,8 @@ GGUF_FORMS = {
 }  # fmt: skip
 #: A folder with config.json, safetensors and the tokenizer: in BF16, or in a layout of quantized checkpoints.
 HF = "HF"
-FOLDER_FORMS = (HF, "W8A8", "GPTQ", "AWQ")
+HEADS = ("MEDUSA", "EAGLE")
+FOLDER_FORMS = (HF, "W8A8", "GPTQ", "AWQ", *HEADS)
 LAYERS = 30
 #: Those that each token uses.
 EXPERTS_USED = 2
@@ -57,6 +58,8 @@ class Derived:
         if not 2 <= layers <= LAYERS:
             raise SpecError(f"{field}: the model has {LAYERS} layers; keep 2 to {LAYERS}")
         asked = cls(found["form"] or "Q4_1", layers, int(found["experts"] or 0), int(found["width"] or 1))
+        if asked.is_head and found["layers"]:
+            raise SpecError(f"{field}: {asked.form} is a head, which has no layers to keep")
         asked._check_feed_forward(found["experts"] is not None, field)
         return asked
 
@@ -71,6 +74,11 @@ class Derived:
     @property
     def is_source(self) -> bool:
         return self == Derived("Q4_1")
+
+    @property
+    def is_head(self) -> bool:
+        """Guesses ahead of the model, and is none itself."""
+        return self.form in HEADS
 
     @property
     def is_folder(self) -> bool:

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from runners.engines import checkpoint, feed_forward
+from runners.engines import checkpoint, feed_forward, heads
 from runners.engines.derived import GGUF_FORMS, LAYERS, SUMS, Derived, cache, is_whole, path_of, sums_of
 from runners.engines.ggml import BLOCKS, Gguf, Tensor, write
 from runners.engines.packaged import model_path
@@ -32,6 +32,9 @@ def make(asked: Derived) -> Path:
 def _fill(asked: Derived, folder: Path) -> None:
     source = Gguf(model_path())
     kept = source.tensors(lambda name: kept_name(name, asked.layers))
+    if asked.is_head:
+        heads.write(source, asked.form, folder)
+        return
     if asked.is_folder:
         checkpoint.write(source, kept, asked.layers, asked.form, folder)
         return

@@ -105,6 +105,8 @@ class Recipe:
             asked = Derived.named(model, f"recipe.{name}") if isinstance(model, str) else None
             if asked is None or self.engine is Engine.COMMAND:
                 continue
+            if asked.is_head and name == "model":
+                raise SpecError(f"recipe.model: {asked.form} guesses ahead of a model; name it in speculative-config")
             if asked.is_folder is not (self.engine is Engine.VLLM):
                 fix = f"{MODEL_NAME}:{HF}" if self.engine is Engine.VLLM else f"{MODEL_NAME}:Q8_0"
                 raise SpecError(f"recipe.{name}: {self.engine.value} does not read {asked.form}; write such as {fix}")

@@ -91,6 +91,18 @@ def test_quantized_checkpoints_are_measured_beside_what_their_bytes_would_give(s
     assert predicted[0] > predicted[1] > predicted[2] == predicted[3]
 
 
+def test_heads_that_nobody_trained_cost_their_share_and_the_server_counts_what_they_guessed(site: Site) -> None:
+    found = carried_out(site, "speculative-decoding-vllm")
+    drafted, accepted = (
+        {turn.slot.arm.name: counted(turn, name) for turn in found.turns if turn.slot.arm.name != "plain"}
+        for name in ("drafted_tokens", "accepted_tokens")
+    )
+    assert 0 < accepted["Medusa heads"] < 0.6 * drafted["Medusa heads"]
+    assert accepted["EAGLE layer"] < 0.1 * drafted["EAGLE layer"]
+    tpot_ms = measured(found, "tpot_ms")
+    assert tpot_ms["EAGLE layer"] > 1.1 * tpot_ms["plain"]
+
+
 def surprise(form: str) -> float:
     """Mean of -ln p over the tokens of a sentence but the first, by vLLM with the checkpoint of this form."""
     options = {"enforce-eager": True, "max-model-len": 256, "max-num-seqs": 1}

@@ -16,6 +16,7 @@ from observatory.studies.ready_made.routing import ROUTING
 from observatory.studies.ready_made.scaling import SCALING
 from observatory.studies.ready_made.smaller_model import SMALLER_MODEL
 from observatory.studies.ready_made.speculation import SPECULATION
+from observatory.studies.ready_made.speculation_vllm import SPECULATION_VLLM
 from observatory.studies.ready_made.two_phases import TWO_PHASES
 from observatory.studies.ready_made.weight_quantization import WEIGHT_QUANTIZATION
 from observatory.studies.ready_made.weight_quantization_vllm import WEIGHT_QUANTIZATION_VLLM
@@ -41,5 +42,6 @@ READY_MADE: tuple[ReadyMade, ...] = (
     ON_DEVICE,
     REASONING,
     WEIGHT_QUANTIZATION_VLLM,
+    SPECULATION_VLLM,
 )
 BY_SLUG = {ready.slug: ready for ready in READY_MADE}

@@ -15,6 +15,7 @@ from runners.engines.derived import Derived, is_whole, path_of, sums
 from runners.engines.launch import launch
 from runners.engines.packaged import MODEL_NAME, model_path
 from runners.engines.recipe import Recipe
+from runners.strict_json import SpecError
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -41,6 +42,27 @@ def kinds(path: Path) -> dict[str, str]:
 def matrix(path: Path, name: str) -> tensors.Matrix:
     tensor = next(item for item in tensors.listing(path) if item.name == name)
     return tensors.read(path, tensor, 64, 576)
+
+
+def test_heads_that_guess_ahead_have_the_layout_and_the_embedding_of_their_model(cache: Path) -> None:
+    medusa, eagle, model = (made(f"{MODEL_NAME}:{form}") for form in ("MEDUSA", "EAGLE", "HF:layers=2"))
+    config = json.loads((medusa / "config.json").read_text())
+    assert (config["model_type"], config["num_heads"], config["truncated_vocab_size"]) == ("medusa", 3, 49152)
+    embedding = matrix(model / "model.safetensors", "model.embed_tokens.weight")
+    assert np.array_equal(matrix(medusa / "model.safetensors", "lm_heads.2.weight"), embedding)
+    with pytest.raises(tensors.TensorError, match="only zeros"):
+        matrix(medusa / "model.safetensors", "blocks.0.layers.0.weight")
+    assert np.array_equal(matrix(eagle / "model.safetensors", "embed_tokens.weight"), embedding)
+    assert np.std(matrix(eagle / "model.safetensors", "fc.weight")) == pytest.approx(0.02, rel=0.05)
+    assert json.loads((eagle / "config.json").read_text())["num_hidden_layers"] == 1
+    sizes = {tensor.name: tensor.shape for tensor in tensors.listing(eagle / "model.safetensors")}
+    assert sizes["layers.0.self_attn.k_proj.weight"] == (192, 576)
+
+
+@pytest.mark.parametrize("form", ["MEDUSA:layers=20", "EAGLE:layers=2"])
+def test_a_head_has_no_layers_to_keep(form: str) -> None:
+    with pytest.raises(SpecError, match="no layers to keep"):
+        asked(f"{MODEL_NAME}:{form}")
 
 
 def test_a_smaller_type_is_near_the_source_and_fewer_layers_are_served(cache: Path) -> None:
