@@ -64,6 +64,6 @@ def _eagle(source: Gguf, embedding: Floats) -> tuple[dict[str, Floats], dict[str
     weights: dict[str, Floats] = {
         f"{name}.weight": random.normal(0, _DEVIATION, shape).astype(np.float32) for name, shape in shapes.items()
     }
-    for norm in ("input_layernorm", "post_attention_layernorm"):
-        weights[f"layers.0.{norm}.weight"] = np.ones(width, dtype=np.float32)
+    # Its layer has no norm before the attention.
+    weights["layers.0.post_attention_layernorm.weight"] = np.ones(width, dtype=np.float32)
     return weights | {"embed_tokens.weight": embedding}, config
