@@ -21,7 +21,7 @@ BATCHING = ReadyMade(
         "power": {"idle_s": 2},
     },
     short=Short(
-        {"load": {"requests": 16, "duration_s": 6, "warmup_s": 1}, "workload": {"output_tokens": 24}},
+        {"load": {"requests": 16, "duration_s": 12, "warmup_s": 1}, "workload": {"output_tokens": 24}},
         arms=("1 in flight", "4 in flight"),
     ),
     measures=(

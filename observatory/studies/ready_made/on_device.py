@@ -28,7 +28,7 @@ ON_DEVICE = ReadyMade(
     },
     short=Short(
         {
-            "load": {"requests": 8, "duration_s": 6, "warmup_s": 0},
+            "load": {"requests": 8, "duration_s": 12, "warmup_s": 0},
             "workload": {"output_tokens": 32},
             "power": {"idle_s": 2},
         },
