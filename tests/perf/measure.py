@@ -181,18 +181,21 @@ def closed_loop_rows(
     print("with a busy neighbour on the tool's core:" if neighbour else head, "-" * len(head), sep="\n", flush=True)
     for case in cases:
         found: dict[str, list[tuple[float, ...]]] = {name: [] for name, _ in tools}
+        trouble: dict[str, str] = {}
         for _ in range(takes):
             floor = 0.0
             for name, run in tools:
                 try:
                     columns = _take(folder, case, run, neighbour=neighbour)
                 except RuntimeError as error:
-                    print(f"{case.name:4} {name:12} {error}", flush=True)
+                    trouble[name] = str(error)
                     continue
                 floor = floor or columns[0]
                 found[name].append((columns[0], columns[0] / floor, *columns[1:]))
         for name, rows in found.items():
-            if rows:
+            if not rows:
+                print(f"{case.name:4} {name:12} {trouble[name]}", flush=True)
+            else:
                 us, ratio, ttft, ttft_error, gap, gap_error, late, rss_mb = map(median, zip(*rows, strict=True))
                 print(
                     f"{case.name:4} {name:12} {us:12.2f} {ratio:6.2f} {ttft:9.3f} {ttft_error:6.3f} {gap:8.3f} "
