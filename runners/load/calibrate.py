@@ -102,15 +102,15 @@ def _level(
     closed = arrivals is Arrivals.CLOSED
     tokens = _CLOSED_TOKENS if closed else _OPEN_TOKENS
     request, finished = _request(where, tokens), list[Exchange]()
+    offsets_ns = None if closed else schedule_ns(arrivals, level, Times(duration_s=seconds), 0)
     engine = Engine(where, _TIMEOUTS, finished.append)
-    began_ns, cpu_s = monotonic_ns(), process_time()
     try:
-        span = Span(0, end_ns=began_ns + round(seconds * 1e9))
-        pacing: Pacing = ClosedLoop(int(level), span)
-        if not closed:
-            offsets_ns = schedule_ns(arrivals, level, Times(duration_s=seconds), 0)
-            pacing = OpenLoop(began_ns + offsets_ns, span, 65_536)
         with no_collection():
+            began_ns, cpu_s = monotonic_ns(), process_time()
+            span = Span(0, end_ns=began_ns + round(seconds * 1e9))
+            pacing: Pacing = (
+                ClosedLoop(int(level), span) if offsets_ns is None else OpenLoop(began_ns + offsets_ns, span, 65_536)
+            )
             engine.drive(pacing, lambda _: Exchange(request), drain_s=_TIMEOUTS.total_s, on_tick=on_tick)
     finally:
         engine.close()

@@ -1,5 +1,8 @@
 """The engine against a server that tells its own timing."""
 
+import gc
+import time
+
 import numpy as np
 import pytest
 
@@ -31,6 +34,18 @@ def test_a_rate_is_calibrated_on_its_schedule_with_its_lag():
     assert found.kind == "rate"
     assert found.lag_ms["n"] == 50
     assert found.lag_ms["p50"] >= 0
+
+
+def test_a_long_collection_takes_nothing_of_the_seconds():
+    def long(phase: str, _: object) -> None:
+        time.sleep(0.5 if phase == "start" else 0)
+
+    gc.callbacks.append(long)
+    try:
+        (found,) = calibrate(Arrivals.CLOSED, (1,), 0.3)
+    finally:
+        gc.callbacks.remove(long)
+    assert found.ttft_error_ms is not None
 
 
 def test_it_can_be_given_up():
