@@ -8,7 +8,7 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
-from threading import Timer
+from threading import Thread
 from urllib.request import Request, urlopen
 
 import pyarrow.parquet as pq
@@ -123,12 +123,21 @@ def test_the_servers_own_counts_are_exactly_ours_stage_by_stage(measured):
 def test_others_on_the_same_server_are_noticed_and_do_not_make_the_run_invalid(engine, tmp_path):
     url, model = engine
     body = json.dumps({"model": model, "prompt": "Tell me.", "max_tokens": 7, "ignore_eos": True}).encode()
-    other = Timer(4.0, lambda: urlopen(Request(f"{url}/v1/completions", body, {"Content-Type": "application/json"})))
+    of_checks, of_some_requests = 2 * 2, 3 * 8
+    under_load = counted(url, "tokens_predicted_total") + of_checks + of_some_requests
+
+    def ask_amid_the_load() -> None:
+        while counted(url, "tokens_predicted_total") < under_load:
+            time.sleep(0.05)
+        urlopen(Request(f"{url}/v1/completions", body, {"Content-Type": "application/json"}))
+
+    other = Thread(target=ask_amid_the_load, daemon=True)
     other.start()
     done, _, summary = bench(
-        url, tmp_path, "--duration", "5", "--input-tokens", "32", "--output-tokens", "8", *QUICK[:4], model=model
-    )
-    other.join()
+        url, tmp_path, "--duration", "5", "--warmup", "0", "--input-tokens", "32", "--output-tokens", "8", *QUICK[:4],
+        model=model,
+    )  # fmt: skip
+    other.join(20)
     assert done.returncode == 0, done.stdout
     stage = summary["stages"][0]
     assert "other_traffic" in {item["code"] for item in stage["reasons"]}
