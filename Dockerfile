@@ -1,7 +1,7 @@
 # One image for every part: web, workers, beat and the one-shot set-up differ by command only.
-FROM gcc:14-bookworm AS receiver
-COPY runners/load/receiver.c .
-RUN ["gcc", "-O2", "-std=gnu11", "-fPIC", "-shared", "-o", "/libreceiver.so", "receiver.c"]
+FROM gcc:14-bookworm AS load
+COPY runners/load/*.c ./
+RUN ["gcc", "-O2", "-std=gnu11", "-fPIC", "-shared", "-o", "/libload.so", "receiver.c", "repeats.c"]
 
 FROM python:3.11-slim-bookworm
 
@@ -20,7 +20,7 @@ RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/observatory o
 
 COPY manage.py pyproject.toml CHANGELOG.md ./
 COPY runners runners
-COPY --from=receiver /libreceiver.so runners/load/libreceiver.so
+COPY --from=load /libload.so runners/load/libload.so
 COPY observatory observatory
 COPY templates templates
 

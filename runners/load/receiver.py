@@ -8,11 +8,11 @@ import ctypes
 import os
 import struct
 from array import array
-from pathlib import Path
 from typing import NamedTuple
 
+from runners.load.compiled import function, other_version
+
 SO_TIMESTAMPNS = 35
-_PATH = Path(__file__).with_name("libreceiver.so")
 _AT_ONCE, _READ_BYTES, _DELAYS = 64, 65_536, 65_536
 _NOTHING = -(2**31)
 _EVENT = struct.Struct("=iiIIq")
@@ -47,10 +47,10 @@ class KernelClock(ctypes.Structure):
 
     def stamp_ns(self, wall_ns: int, read_ns: int, floor_ns: int = 0) -> int:
         """``floor_ns``: what is stamped came after it, such as the request's sending and the read before."""
-        return int(_library.clock_stamp(ctypes.byref(self), wall_ns, read_ns, floor_ns))
+        return int(_clock_stamp(ctypes.byref(self), wall_ns, read_ns, floor_ns))
 
     def refresh(self, now_ns: int) -> None:
-        _library.clock_refresh(ctypes.byref(self), now_ns)
+        _clock_refresh(ctypes.byref(self), now_ns)
 
 
 class Kept(ctypes.Structure):
@@ -70,13 +70,13 @@ class Kept(ctypes.Structure):
         ``before_it`` included.
         """
         stamps_ns, ends = array("q", bytes(8 * self.reads)), array("q", bytes(8 * self.reads))
-        _library.receiver_unpack(ctypes.byref(self), before_it, stamps_ns.buffer_info()[0], ends.buffer_info()[0])
+        _unpack(ctypes.byref(self), before_it, stamps_ns.buffer_info()[0], ends.buffer_info()[0])
         data = ctypes.string_at(self._records, self.size)
-        _library.receiver_release(ctypes.byref(self))
+        _release(ctypes.byref(self))
         return data, stamps_ns, ends
 
     def __del__(self) -> None:
-        _library.receiver_release(ctypes.byref(self))
+        _release(ctypes.byref(self))
 
 
 class _State(ctypes.Structure):
@@ -91,44 +91,30 @@ class _State(ctypes.Structure):
     )
 
 
-def _load() -> ctypes.CDLL:
-    try:
-        library = ctypes.CDLL(str(_PATH))
-    except OSError as error:
-        raise ImportError(f"the compiled part of the load engine is missing, run make install: {error}") from None
-    state, number = ctypes.POINTER(_State), ctypes.c_int64
-    clock = ctypes.POINTER(KernelClock)
-    for name, result, arguments in (
-        ("clock_stamp", number, (clock, number, number, number)),
-        ("clock_refresh", None, (clock, number)),
-        ("receiver_size", number, ()),
-        ("receiver_new", state, (ctypes.c_int,)),
-        ("receiver_free", None, (state,)),
-        ("receiver_read_from", ctypes.c_int, (state, ctypes.c_int, number)),
-        ("receiver_keep_chunks", None, (state, ctypes.c_int, number)),
-        ("receiver_heard_ns", number, (state, ctypes.c_int)),
-        ("receiver_forget", None, (state, ctypes.c_int)),
-        ("receiver_take", None, (state, ctypes.c_int, ctypes.POINTER(Kept))),
-        ("receiver_unpack", None, (ctypes.POINTER(Kept), number, ctypes.c_void_p, ctypes.c_void_p)),
-        ("receiver_release", None, (ctypes.POINTER(Kept),)),
-        ("receiver_read", ctypes.c_int, (state, ctypes.c_int)),
-        ("receiver_wait", ctypes.c_int, (state, ctypes.c_int, number)),
-    ):
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    if library.receiver_size() != ctypes.sizeof(_State):
-        raise ImportError("the compiled part of the load engine is of another version: run make install")
-    return library
-
-
-_library = _load()
+_state, _number, _clock, _fd = ctypes.POINTER(_State), ctypes.c_int64, ctypes.POINTER(KernelClock), ctypes.c_int
+_clock_stamp = function("clock_stamp", _number, _clock, _number, _number, _number)
+_clock_refresh = function("clock_refresh", None, _clock, _number)
+_size = function("receiver_size", _number)
+_new = function("receiver_new", _state, ctypes.c_int)
+_free = function("receiver_free", None, _state)
+_read_from = function("receiver_read_from", ctypes.c_int, _state, _fd, _number)
+_keep_chunks = function("receiver_keep_chunks", None, _state, _fd, _number)
+_heard_ns = function("receiver_heard_ns", _number, _state, _fd)
+_forget = function("receiver_forget", None, _state, _fd)
+_take = function("receiver_take", None, _state, _fd, ctypes.POINTER(Kept))
+_unpack = function("receiver_unpack", None, ctypes.POINTER(Kept), _number, ctypes.c_void_p, ctypes.c_void_p)
+_release = function("receiver_release", None, ctypes.POINTER(Kept))
+_read = function("receiver_read", ctypes.c_int, _state, _fd)
+_wait = function("receiver_wait", ctypes.c_int, _state, ctypes.c_int, _number)
+if _size() != ctypes.sizeof(_State):
+    raise other_version()
 
 
 class Receiver:
     """Waits on an epoll, whose descriptors are non-blocking and carry SO_TIMESTAMPNS where stamps are wanted."""
 
     def __init__(self, epoll_fd: int) -> None:
-        self._state = _library.receiver_new(epoll_fd)
+        self._state = _new(epoll_fd)
         if not self._state:
             raise MemoryError
         self._seen = self._state.contents
@@ -158,41 +144,41 @@ class Receiver:
 
     def read_from(self, fd: int, floor_ns: int = 0) -> None:
         """From now on ``fd`` is read when it is ready. Nothing that comes was stamped before ``floor_ns``."""
-        if _library.receiver_read_from(self._state, fd, floor_ns):
+        if _read_from(self._state, fd, floor_ns):
             raise MemoryError
 
     def keep_chunks(self, fd: int, bytes_left: int) -> None:
         """A chunk begins next: whole ones are kept, until something else comes or ``bytes_left`` are exceeded; both
         are reported as received.
         """
-        _library.receiver_keep_chunks(self._state, fd, bytes_left)
+        _keep_chunks(self._state, fd, bytes_left)
 
     def take(self, fd: int) -> Kept | None:
         """What was kept since the last time."""
         kept = Kept()
-        _library.receiver_take(self._state, fd, ctypes.byref(kept))
+        _take(self._state, fd, ctypes.byref(kept))
         return kept if kept.reads else None
 
     def heard_ns(self, fd: int) -> int:
         """The stamp of its last bytes, or ``floor_ns`` if that was later."""
-        return int(_library.receiver_heard_ns(self._state, fd))
+        return int(_heard_ns(self._state, fd))
 
     def forget(self, fd: int) -> None:
         """It is left alone from now on; nothing of it is kept."""
-        _library.receiver_forget(self._state, fd)
+        _forget(self._state, fd)
 
     def wait(self, timeout_ms: int, until_ns: int) -> list[Received]:
         """Waits and reads until there is something to tell, ``until_ns`` has come, or nothing has happened for
         ``timeout_ms``; a signal ends it too.
         """
-        count = _library.receiver_wait(self._state, timeout_ms, until_ns)
+        count = _wait(self._state, timeout_ms, until_ns)
         if count < 0:
             raise OSError(-count, os.strerror(-count))
         return [self._received(slot) for slot in range(count)]
 
     def read(self, fd: int) -> Received | None:
         """Reads now; None when that brought nothing to tell."""
-        return self._received(0) if _library.receiver_read(self._state, fd) else None
+        return self._received(0) if _read(self._state, fd) else None
 
     def _received(self, slot: int) -> Received:
         fd, size, mask, kept, stamp_ns = _EVENT.unpack_from(self._seen.events, slot * _EVENT.size)
@@ -201,4 +187,4 @@ class Receiver:
         return Received(fd, mask, bool(kept), stamp_ns, data, max(0, -size) if data is not None else 0)
 
     def __del__(self) -> None:
-        _library.receiver_free(self._state)
+        _free(self._state)

@@ -5,78 +5,58 @@ certain is recognised: the same bytes before and after, and between them UTF-8 w
 characters. Everything else goes the long way.
 """
 
-import re
-from bisect import bisect_left
-from itertools import accumulate
-from typing import NamedTuple
+import ctypes
+from array import array
 
+from runners.load.compiled import function
 from runners.load.sse import Event
 
-_PLAIN_LINES = re.compile(rb'(?:[^\x00-\x1f"\\]+\n)*')
-_FIRST_LOOK, _FURTHER_LOOK = 16, 64
-_SPARE_BYTES = 32
+
+class _Frame(ctypes.Structure):
+    """What stands around the text of an event."""
+
+    _fields_ = (
+        ("before", ctypes.c_char_p),
+        ("after", ctypes.c_char_p),
+        ("before_size", ctypes.c_int64),
+        ("after_size", ctypes.c_int64),
+    )
 
 
-class Frame(NamedTuple):
-    """What stands around the text of an event; its lines are ended by LF."""
+_number, _address = ctypes.c_int64, ctypes.c_void_p
+_of = (ctypes.POINTER(_Frame), ctypes.c_char_p, _number, _number)
+_count = function("repeats_count", _number, *_of, ctypes.POINTER(_number))
+_take = function("repeats_take", None, *_of, _address, _address)
 
-    before: bytes
-    after: bytes
 
-
-def repeats(body: bytes, event: Event, text: str) -> tuple[list[str], list[int]]:
+def repeats(body: bytes, event: Event, text: str) -> tuple[list[str], "array[int]"]:
     """The events after ``event`` that are the same with another text, as texts and ends in ``body``.
 
     ``text`` is the only generated text of ``event``.
     """
-    frame = _frame(body[event.start : event.end], text)
-    texts: list[str] = []
-    ends: list[int] = []
-    at, most = event.end, _FIRST_LOOK
-    while frame and body.startswith(frame.before, at):
-        window = body[at : at + most * (event.end - event.start + _SPARE_BYTES)]
-        more = _texts(window, frame, most)
-        size = len(frame.before) + len(frame.after)
-        ends += list(accumulate([size + len(one) for one in more], initial=at))[1:]
-        texts += b"\n".join(more).decode("utf-8").split("\n") if more else []
-        if len(more) < most // 2:
-            break
-        at, most = ends[-1], _FURTHER_LOOK
-    return texts, ends
+    frame, size = _frame(body[event.start : event.end], text), _number()
+    count = _count(frame, body, len(body), event.end, size) if frame else 0
+    if not count:
+        return [], array("q")
+    texts, ends = array("B", bytes(size.value + count)), array("q", bytes(8 * count))
+    _take(frame, body, count, event.end, texts.buffer_info()[0], ends.buffer_info()[0])
+    found = _utf8(texts.tobytes()).split("\n")[:-1]
+    return found, ends[: len(found)]
 
 
-def _frame(block: bytes, text: str) -> Frame | None:
+def _frame(block: bytes, text: str) -> _Frame | None:
     """None where it is not certain."""
     needle = b'"' + text.encode("utf-8", "surrogatepass") + b'"'
     if b"\\" in block or block.count(needle) != 1 or not block.endswith(b"\n"):
         return None
     start = block.index(needle) + 1
-    return Frame(block[:start], block[start + len(needle) - 2 :])
+    before, after = block[:start], block[start + len(needle) - 2 :]
+    return _Frame(before, after, len(before), len(after))
 
 
-def _texts(window: bytes, frame: Frame, most: int) -> list[bytes]:
-    """The texts of the events with which ``window`` begins, as far as they are repeats."""
-    before, after = frame
-    first = before.count(b"\n")
-    step = first + after.count(b"\n")
-    start, stop = len(before) - before.rfind(b"\n") - 1, -after.index(b"\n")
-    lines = window.split(b"\n")
-    texts = [line[start:stop] for line in lines[first : min(most, (len(lines) - 1) // step) * step : step]]
-
-    def differ(count: int) -> bool:
-        return not window.startswith(before + (after + before).join(texts[:count]) + after)
-
-    if differ(len(texts)):
-        del texts[bisect_left(range(1, len(texts)), True, key=differ) :]
-    plain = _PLAIN_LINES.match(b"\n".join([*texts, b""]))
-    told = plain[0] if plain else b""
-    del texts[told.count(b"\n") :]
-    return texts if _is_utf8(told) else []
-
-
-def _is_utf8(data: bytes) -> bool:
+def _utf8(lines: bytes) -> str:
+    """The lines before the first that is not UTF-8."""
     try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+        return lines.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return lines[: lines.rfind(b"\n", 0, error.start) + 1].decode("utf-8")

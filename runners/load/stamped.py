@@ -1,5 +1,6 @@
 """Bytes with the times at which they came."""
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
@@ -22,7 +23,7 @@ class StampedBytes:
         """When the first ``size`` bytes were there."""
         return int(self._stamps_ns[bisect_left(self._listed_ends, size)])
 
-    def all_stamps_ns(self, sizes: list[int]) -> list[int]:
+    def all_stamps_ns(self, sizes: "array[int]") -> list[int]:
         """The same for several ascending sizes."""
         stamps: list[int] = self._stamps_ns[np.searchsorted(self.ends, sizes)].tolist()
         return stamps
