@@ -1,7 +1,9 @@
 # One image for every part: web, workers, beat and the one-shot set-up differ by command only.
 FROM gcc:14-bookworm AS load
+WORKDIR /built
 COPY runners/load/*.c ./
-RUN ["gcc", "-O2", "-std=gnu11", "-fPIC", "-shared", "-o", "/libload.so", "receiver.c", "repeats.c"]
+RUN ["gcc", "-O2", "-std=gnu11", "-fPIC", "-shared", "-o", "/built/libload.so", "receiver.c", "repeats.c"]
+RUN ["gcc", "-O2", "-std=gnu11", "-o", "/built/timing_server", "timing_server.c"]
 
 FROM python:3.11-slim-bookworm
 
@@ -20,7 +22,7 @@ RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/observatory o
 
 COPY manage.py pyproject.toml CHANGELOG.md ./
 COPY runners runners
-COPY --from=load /libload.so runners/load/libload.so
+COPY --from=load /built/libload.so /built/timing_server runners/load/
 COPY observatory observatory
 COPY templates templates
 

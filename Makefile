@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
-LOAD_LIBRARY := runners/load/libload.so
+COMPILED := runners/load/libload.so runners/load/timing_server
 # Tests start Python some hundred times: compiled once, it begins in two thirds of the time.
 unexport PYTHONDONTWRITEBYTECODE
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --quiet --no-deps --require-hashes --disable-pip-version-check
@@ -23,13 +23,16 @@ studies: install-dev install-vllm
 	STUDIES=1 VLLM_PYTHON=$(VLLM_VENV)/bin/python $(BIN)/python -m pytest tests/studies
 
 ## Only the environment.
-install: $(VENV)/.base $(LOAD_LIBRARY)
-install-dev: $(VENV)/.dev $(LOAD_LIBRARY)
+install: $(VENV)/.base $(COMPILED)
+install-dev: $(VENV)/.dev $(COMPILED)
 
-$(LOAD_LIBRARY): $(wildcard runners/load/*.c)
-	@command -v $(CC) >/dev/null || \
-	  { echo "A C compiler is needed: on Debian and Ubuntu, apt install gcc libc6-dev"; exit 2; }
-	@$(CC) -O2 -std=gnu11 -Wall -Wextra -fPIC -shared -o $@ $^
+COMPILE = @command -v $(CC) >/dev/null || \
+  { echo "A C compiler is needed: on Debian and Ubuntu, apt install gcc libc6-dev"; exit 2; }; \
+  $(CC) -O2 -std=gnu11 -Wall -Wextra -o $@ $^
+runners/load/libload.so: runners/load/receiver.c runners/load/repeats.c
+	$(COMPILE) -fPIC -shared
+runners/load/timing_server: runners/load/timing_server.c
+	$(COMPILE)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -81,11 +84,11 @@ lock:
 ## Wheels for scripts/gpu_check.py on a GPU host without network; GPU_PYTHON is that host's version.
 GPU_PYTHON ?= 3.12
 GPU_PACKAGES := numpy|pyarrow|orjson|httptools|nvidia-ml-py
-gpu-wheels: $(LOAD_LIBRARY) | $(VENV)/bin/python
+gpu-wheels: $(COMPILED) | $(VENV)/bin/python
 	@mkdir -p wheels && awk '/^[a-z]/ { keep = $$0 ~ /^($(GPU_PACKAGES))==/ } keep' requirements/base.txt > wheels/needed.txt
 	$(BIN)/python -m pip download --quiet --no-deps --require-hashes --only-binary :all: --python-version $(GPU_PYTHON) \
 	  --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
 	  --dest wheels -r wheels/needed.txt
 
 clean:
-	rm -rf $(VENV) $(LOAD_LIBRARY) var .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(COMPILED) var .mypy_cache .ruff_cache .pytest_cache

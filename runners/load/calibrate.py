@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import orjson
 
-import runners
 from runners.load.answer import Answer
 from runners.load.arrivals import ClosedLoop, OpenLoop, Pacing, Span, Times, schedule_ns
 from runners.load.dialects import form
@@ -32,7 +31,8 @@ from runners.spec import Arrivals, Dialect, Timeouts
 _TTFT_MS, _ITL_MS = 20.0, 10.0
 _CLOSED_TOKENS, _OPEN_TOKENS = 32, 8
 _TIMEOUTS = Timeouts(connect_s=5.0, first_byte_s=10.0, idle_s=10.0, total_s=30.0)
-_START_TIMEOUT_S = 20.0
+_END_TIMEOUT_S = 20.0
+_SERVER = Path(__file__).with_name("timing_server")
 _MAX_LEVEL, _MAX_SECONDS = 10_000, 60
 
 
@@ -58,13 +58,12 @@ class Calibration:
 
 
 @contextmanager
-def _reference() -> Iterator[Destination]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "runners.load.reference"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=Path(runners.__file__).parents[1],
-    )
+def _timing_server() -> Iterator[Destination]:
+    command = (str(_SERVER), "--ttft-ms", str(_TTFT_MS), "--itl-ms", str(_ITL_MS), "--ends-with-input", "1")
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    except OSError as error:
+        raise RuntimeError(f"the timing server of calibrations is missing, run make install: {error}") from None
     assert process.stdin is not None  # noqa: S101
     assert process.stdout is not None  # noqa: S101
     try:
@@ -74,7 +73,7 @@ def _reference() -> Iterator[Destination]:
         process.stdin.close()
         process.stdout.close()
         try:
-            process.wait(_START_TIMEOUT_S)
+            process.wait(_END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -84,12 +83,12 @@ def calibrate(
     arrivals: Arrivals, levels: Sequence[float], seconds: float, on_tick: Callable[[int], None] | None = None
 ) -> list[Calibration]:
     """One calibration a level, ``seconds`` each; ``on_tick`` may raise to give up."""
-    with _reference() as where:
+    with _timing_server() as where:
         return [_level(where, arrivals, level, seconds, on_tick) for level in levels]
 
 
 def _request(where: Destination, tokens: int) -> bytes:
-    body = orjson.dumps({"max_tokens": tokens, "ttft_ns": round(_TTFT_MS * 1e6), "itl_ns": round(_ITL_MS * 1e6)})
+    body = orjson.dumps({"max_tokens": tokens})
     head = (
         f"POST /v1/chat/completions HTTP/1.1\r\nHost: {where.endpoint.authority}\r\nContent-Length: {len(body)}\r\n\r\n"
     )

@@ -254,7 +254,7 @@ def _core_reasons(client: Client, held: str) -> list[dict[str, str]]:
 
 
 def _calibration_reasons(metrics: dict[str, Any], calibration: Calibration | None) -> list[dict[str, str]]:
-    """Against the reference server at the same load the client erred by more than what was measured allows."""
+    """Against the timing server at the same load the client erred by more than what was measured allows."""
     if calibration is None:
         return []
     reasons = []

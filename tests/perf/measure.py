@@ -52,8 +52,7 @@ SPLIT = Case("split", 512, 2048, 256, 50, 10)
 
 
 def build(folder: Path) -> None:
-    for name in ("timing_server", "lower_bound"):
-        subprocess.run(["cc", "-O2", "-o", folder / name, HERE / f"{name}.c"], check=True)
+    subprocess.run(["cc", "-O2", "-o", folder / "lower_bound", HERE / "lower_bound.c"], check=True)
 
 
 def pinned(core: int, *, first: bool = False) -> list[str]:
@@ -68,7 +67,7 @@ def pinned(core: int, *, first: bool = False) -> list[str]:
 def timing_server(folder: Path, case: Case) -> Iterator[tuple[int, Path]]:
     truth = folder / "truth.json"
     truth.unlink(missing_ok=True)
-    command = [*pinned(1, first=True), str(folder / "timing_server"), "--ttft-ms", str(case.ttft_ms)]
+    command = [*pinned(1, first=True), str(ROOT / "runners/load/timing_server"), "--ttft-ms", str(case.ttft_ms)]
     command += ["--itl-ms", str(case.itl_ms), "--truth", str(truth)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

@@ -1,10 +1,11 @@
-/* A server of known timing, to measure load generators against.
+/* A server of known timing, to calibrate the load engine and to measure load generators against.
 
    POST /v1/chat/completions (HTTP/1.1, keep-alive) streams N tokens as chunked server-sent events: token k is due at
    arrival + ttft + k * itl, whatever happened before, so nothing drifts. Arrival is the kernel's receive stamp of the
-   request. One thread, one epoll, a binary heap of due times. At SIGTERM it writes what it really did as JSON.
+   request. The text of a token is the CLOCK_MONOTONIC time at which it was handed to the socket, in ns; before that of
+   the first one stands the arrival. One thread, one epoll, a binary heap of due times. At SIGTERM, or where
+   --ends-with-input 1 asks for it when its input closes, it ends, and writes what it really did as JSON.
 
-   cc -O2 -o timing_server timing_server.c
    timing_server --ttft-ms 50 --itl-ms 10 --truth FILE    (prints its port; --port 0 takes a free one) */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -99,7 +100,6 @@ static void welcome(int listener) {
     while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK)) >= 0) {
         if (fd >= MAX_STREAMS) { close(fd); continue; }
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-        setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof yes);
         streams[fd] = calloc(1, sizeof(Stream));
         streams[fd]->fd = fd;
         streams[fd]->in = malloc(REQUEST_BYTES + 1);
@@ -160,10 +160,15 @@ static void receive(Stream *s) {
     parse(s, arrival_ns);
 }
 
-static int event(char *out, const char *data) {
-    char text[OUT_BYTES / 2];
-    int n = snprintf(text, sizeof text, "data: %s\n\n", data);
-    return sprintf(out, "%x\r\n%s\r\n", n, text);
+static int event(char *out, const char *data) { return sprintf(out, "%zx\r\ndata: %s\n\n\r\n", strlen(data) + 8, data); }
+
+static int write_token(char *out, const Stream *s, int64_t at_ns) {
+    char arrival[32] = "", data[OUT_BYTES / 2];
+    if (!s->sent) snprintf(arrival, sizeof arrival, "%ld ", (long)s->arrival_ns);
+    snprintf(data, sizeof data,
+             "{\"id\":\"timing\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"timing\",\"choices\":"
+             "[{\"index\":0,\"delta\":{\"content\":\"%s%ld\"},\"finish_reason\":null}]}", arrival, (long)at_ns);
+    return event(out, data);
 }
 
 static int write_end(char *out, int tokens) {
@@ -177,13 +182,11 @@ static int write_end(char *out, int tokens) {
 }
 
 static void send_token(Due due) {
-    static const char *token = "{\"id\":\"timing\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"timing\","
-                               "\"choices\":[{\"index\":0,\"delta\":{\"content\":\" token\"},\"finish_reason\":null}]}";
     Stream *s = streams[due.fd];
     if (!s || !s->tokens || s->arrival_ns != due.arrival_ns) return;
-    int n = event(s->out, token), last = s->sent + 1 == s->tokens;
-    if (last) n += write_end(s->out + n, s->tokens);
     int64_t at_ns = now_ns();
+    int n = write_token(s->out, s, at_ns);
+    if (s->sent + 1 == s->tokens) n += write_end(s->out + n, s->tokens);
     if (send(s->fd, s->out, n, MSG_NOSIGNAL) != n) { forget(due.fd); return; }
     add(&late_ms, (at_ns - due.due_ns) / 1e6);
     if (!s->sent) add(&ttfts_ms, (at_ns - s->arrival_ns) / 1e6);
@@ -232,6 +235,7 @@ static int listen_on(int port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof yes); /* for connections too, before they are accepted */
     if (bind(fd, (void *)&address, sizeof address) || listen(fd, 8192)) { perror("listen"); exit(1); }
     getsockname(fd, (void *)&address, &size);
     printf("%d\n", ntohs(address.sin_port));
@@ -250,7 +254,8 @@ static void wait_for_events(int listener) {
     for (int i = 0; i < n; i++) {
         int fd = events[i].data.fd;
         uint64_t ticks;
-        if (fd == listener) welcome(listener);
+        if (fd == STDIN_FILENO) stopped = 1;
+        else if (fd == listener) welcome(listener);
         else if (fd == timer_fd) { if (read(timer_fd, &ticks, sizeof ticks) < 0) continue; }
         else if (streams[fd]) receive(streams[fd]);
     }
@@ -258,12 +263,13 @@ static void wait_for_events(int listener) {
 
 int main(int count, char **arguments) {
     const char *truth = NULL;
-    int port = 0;
+    int port = 0, ends_with_input = 0;
     double ttft_ms = 50, itl_ms = 10;
     for (int i = 1; i + 1 < count; i += 2) {
         if (!strcmp(arguments[i], "--port")) port = atoi(arguments[i + 1]);
         else if (!strcmp(arguments[i], "--ttft-ms")) ttft_ms = atof(arguments[i + 1]);
         else if (!strcmp(arguments[i], "--itl-ms")) itl_ms = atof(arguments[i + 1]);
+        else if (!strcmp(arguments[i], "--ends-with-input")) ends_with_input = atoi(arguments[i + 1]);
         else if (!strcmp(arguments[i], "--truth")) truth = arguments[i + 1];
         else { fprintf(stderr, "unknown option %s\n", arguments[i]); return 2; }
     }
@@ -280,6 +286,8 @@ int main(int count, char **arguments) {
     int listener = listen_on(port);
     epoll_ctl(epoll_fd, EPOLL_CTL_ADD, listener, &(struct epoll_event){.events = EPOLLIN, .data.fd = listener});
     epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer_fd, &(struct epoll_event){.events = EPOLLIN, .data.fd = timer_fd});
+    if (ends_with_input)
+        epoll_ctl(epoll_fd, EPOLL_CTL_ADD, STDIN_FILENO, &(struct epoll_event){.events = EPOLLIN, .data.fd = STDIN_FILENO});
     while (!stopped) {
         measure_offset();
         wait_for_events(listener);
