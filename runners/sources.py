@@ -23,7 +23,7 @@ class Shape(StrEnum):
 class Length:
     """Token lengths that vary from request to request.
 
-    uniform             every whole number from ``low`` to ``high`` alike
+    uniform             every whole number from ``low`` to ``high`` alike; with a ``step`` only low, low + step, ...
     normal, lognormal   of this ``mean`` and standard deviation ``sd``; drawn again when outside of ``low`` to ``high``
     file                drawn from the lengths in ``file``, one whole number a line
     """
@@ -33,6 +33,7 @@ class Length:
     sd: float | None = None
     low: int = 1
     high: int | None = None
+    step: int = 1
     file: str = ""
 
 
@@ -131,6 +132,8 @@ def length_complaint(tokens: Tokens, most: int) -> str | None:
         return None if 1 <= tokens <= most else f"between 1 and {most}"
     if tokens.low < 1 or (tokens.high is not None and not tokens.low <= tokens.high <= most):
         return f"low and high: 1 <= low <= high <= {most}"
+    if tokens.step < 1 or (tokens.step > 1 and tokens.shape is not Shape.UNIFORM):
+        return "step: 1 or more, and only with uniform"
     if tokens.shape is Shape.UNIFORM:
         return None if tokens.high is not None else "uniform: give low and high"
     if tokens.shape is Shape.FILE:
@@ -205,7 +208,8 @@ def length_option(tokens: Tokens) -> str:
         return str(tokens)
     if tokens.shape is Shape.FILE:
         return f"{tokens.shape}:{tokens.file}"
-    values = {"mean": tokens.mean, "sd": tokens.sd, "low": tokens.low, "high": tokens.high}
+    step = tokens.step if tokens.step > 1 else None
+    values = {"mean": tokens.mean, "sd": tokens.sd, "low": tokens.low, "high": tokens.high, "step": step}
     return f"{tokens.shape}:" + ",".join(f"{key}={value}" for key, value in values.items() if value is not None)
 
 
@@ -231,9 +235,7 @@ def parse_length(text: str) -> Tokens:
             values[key] = float(number)
         except ValueError:
             raise ValueError(f"{part!r}: write it as mean=512") from None
-        if key not in ("mean", "sd", "low", "high") or not isfinite(values[key]):
-            raise ValueError(f"{part!r} is not one of mean, sd, low, high with a number")
-    high = values.get("high")
-    return Length(
-        shape, values.get("mean"), values.get("sd"), int(values.get("low", 1)), None if high is None else int(high)
-    )
+        if key not in ("mean", "sd", "low", "high", "step") or not isfinite(values[key]):
+            raise ValueError(f"{part!r} is not one of mean, sd, low, high, step with a number")
+    low, high, step = int(values.get("low", 1)), values.get("high"), int(values.get("step", 1))
+    return Length(shape, values.get("mean"), values.get("sd"), low, None if high is None else int(high), step)

@@ -20,6 +20,7 @@ _NAMES = {
 #: Of safetensors, by that of the array; 16-bit integers hold the bits of BF16.
 _KINDS = {"uint16": "BF16", "int8": "I8", "int32": "I32"}
 _CONTROL = 3
+WEIGHTS = "model.safetensors"
 
 
 def write(source: Gguf, tensors: Iterator[Tensor], layers: int, form: str, folder: Path) -> None:
@@ -32,7 +33,8 @@ def write(source: Gguf, tensors: Iterator[Tensor], layers: int, form: str, folde
     }
     named = ((_name(tensor.name), _unrotated(tensor, heads)) for tensor in tensors)
     write_weights(
-        {part: array for name, values in named for part, array in packing.parts(form, name, values).items()}, folder
+        {part: array for name, values in named for part, array in packing.parts(form, name, values).items()},
+        folder / WEIGHTS,
     )
     tokens = _write_tokenizer(source, folder)
     special = _special(source)
@@ -81,6 +83,21 @@ def config(source: Gguf, layers: int) -> dict[str, Any]:
     } | _special(source)
 
 
+def shapes(config: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    """Rows and columns of the matrices of a layer, by name."""
+    width, inner = config["hidden_size"], config["intermediate_size"]
+    shared = config["num_key_value_heads"] * config["head_dim"]
+    return {
+        "self_attn.q_proj": (width, width),
+        "self_attn.k_proj": (shared, width),
+        "self_attn.v_proj": (shared, width),
+        "self_attn.o_proj": (width, width),
+        "mlp.gate_proj": (inner, width),
+        "mlp.up_proj": (inner, width),
+        "mlp.down_proj": (width, inner),
+    }
+
+
 def _name(name: str) -> str:
     if name == "token_embd.weight":
         return "model.embed_tokens.weight"
@@ -100,7 +117,7 @@ def _unrotated(tensor: Tensor, heads: dict[str, int]) -> Floats:
     return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(rows, columns)
 
 
-def write_weights(weights: packing.Parts, folder: Path) -> None:
+def write_weights(weights: packing.Parts, path: Path) -> None:
     """safetensors: eight bytes of length, a JSON header, the numbers (README of huggingface/safetensors, Format)."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     offset = 0
@@ -112,7 +129,7 @@ def write_weights(weights: packing.Parts, folder: Path) -> None:
         offset = end
     head = json.dumps(header).encode()
     head += b" " * (-len(head) % 8)
-    with (folder / "model.safetensors").open("wb") as file:
+    with path.open("wb") as file:
         file.write(struct.pack("<Q", len(head)) + head)
         for values in weights.values():
             file.write(values.tobytes())

@@ -14,7 +14,7 @@ from typing import Any
 
 from runners.engines import derived, vllm
 from runners.engines.packaged import MODEL_NAME, model_path
-from runners.engines.recipe import DRAFT_OPTION, Engine, Recipe, SpecError
+from runners.engines.recipe import ADAPTERS_OPTION, DRAFT_OPTION, Engine, Recipe, SpecError
 
 #: What an engine gets of this process's environment: never the application's own secrets.
 _INHERITED = (
@@ -77,6 +77,8 @@ def _vllm(recipe: Recipe, host: str, port: int, tell: Tell) -> Plan:
     if isinstance(drafting.get("model"), str):
         draft = files.folder(drafting["model"], "recipe.options.speculative-config.model")
         options["speculative-config"] = drafting | {"model": draft}
+    if ADAPTERS_OPTION in options:
+        options[ADAPTERS_OPTION] = [files.adapter(named) for named in options[ADAPTERS_OPTION]]
     words = ("--model", model, "--host", host, "--port", str(port), *vllm.flags(options))
     environment = vllm.environment(installed, recipe.cores, options, local=Path(model).is_dir()) | recipe.environment
     return Plan((*vllm.server(), *words), environment, port, installed.version, files.sums)
@@ -128,6 +130,13 @@ class _Files:
         if asked is not None:
             return str(self._made(asked, model))
         return str(Path(model).resolve()) if Path(model).is_dir() else model
+
+    def adapter(self, named: str) -> str:
+        """As vLLM takes it: name=folder, or an object as JSON, as it is. Raises SpecError."""
+        if named.startswith("{"):
+            return named
+        name, _, folder = named.partition("=")
+        return f"{name}={self.folder(folder, f'recipe.options.{ADAPTERS_OPTION}')}"
 
     def _made(self, asked: derived.Derived, model: str) -> Path:
         if not derived.is_whole(asked):

@@ -2,8 +2,9 @@
 
 A name such as ``SmolLM2-135M-Instruct:Q8_0:layers=20`` says what is asked for: ``layers=20`` that so many are left,
 ``experts=8`` that each feed-forward part is so many experts of half its width, of which each token uses two,
-``width=4`` that it is so many times as wide; ``MEDUSA`` and ``EAGLE`` are heads that guess ahead of it. Each is made
-once and kept with its checksums. The source is Q4_1: a higher precision makes it larger and slower, and no better.
+``width=4`` that it is so many times as wide; ``MEDUSA`` and ``EAGLE`` are heads that guess ahead of it, ``LORA`` and
+``LORA:seed=2`` adapters of it. Each is made once and kept with its checksums. The source is Q4_1: a higher precision
+makes it larger and slower, and no better.
 """
 
 import hashlib
@@ -23,26 +24,30 @@ GGUF_FORMS = {
 #: A folder with config.json, safetensors and the tokenizer: in BF16, or in a layout of quantized checkpoints.
 HF = "HF"
 HEADS = ("MEDUSA", "EAGLE")
-FOLDER_FORMS = (HF, "W8A8", "GPTQ", "AWQ", *HEADS)
+ADAPTER = "LORA"
+FOLDER_FORMS = (HF, "W8A8", "GPTQ", "AWQ", *HEADS, ADAPTER)
 LAYERS = 30
 #: Those that each token uses.
 EXPERTS_USED = 2
 MOST_EXPERTS, MOST_WIDTH = 32, 16
 _NAME = re.compile(
     re.escape(MODEL_NAME) + r"(?::(?P<form>[A-Z0-9_]+))?(?::layers=(?P<layers>[0-9]+))?"
-    r"(?::experts=(?P<experts>[0-9]+)|:width=(?P<width>[0-9]+))?"
+    r"(?::experts=(?P<experts>[0-9]+)|:width=(?P<width>[0-9]+)|:seed=(?P<seed>[0-9]{1,9}))?"
 )
 SUMS = "SHA256SUMS"
 
 
 @dataclass(frozen=True)
 class Derived:
-    """``experts``: per layer, none in a dense model. ``width``: of the feed-forward part against that of the source."""
+    """``experts``: per layer, none in a dense model. ``width``: of the feed-forward part against that of the source.
+    ``seed``: of the numbers of an adapter.
+    """
 
     form: str
     layers: int = LAYERS
     experts: int = 0
     width: int = 1
+    seed: int = 0
 
     @classmethod
     def named(cls, name: str, field: str) -> Self | None:
@@ -57,9 +62,12 @@ class Derived:
         layers = int(found["layers"] or LAYERS)
         if not 2 <= layers <= LAYERS:
             raise SpecError(f"{field}: the model has {LAYERS} layers; keep 2 to {LAYERS}")
-        asked = cls(found["form"] or "Q4_1", layers, int(found["experts"] or 0), int(found["width"] or 1))
-        if asked.is_head and found["layers"]:
-            raise SpecError(f"{field}: {asked.form} is a head, which has no layers to keep")
+        experts, width, seed = int(found["experts"] or 0), int(found["width"] or 1), int(found["seed"] or 0)
+        asked = cls(found["form"] or "Q4_1", layers, experts, width, seed)
+        if not asked.is_model and found["layers"]:
+            raise SpecError(f"{field}: {asked.form} goes with the whole model, and has no layers to keep")
+        if found["seed"] and not asked.is_adapter:
+            raise SpecError(f"{field}: a seed is of an adapter, such as {MODEL_NAME}:{ADAPTER}:seed=2")
         asked._check_feed_forward(found["experts"] is not None, field)
         return asked
 
@@ -81,6 +89,15 @@ class Derived:
         return self.form in HEADS
 
     @property
+    def is_adapter(self) -> bool:
+        """Changes what the model says, and is none itself."""
+        return self.form == ADAPTER
+
+    @property
+    def is_model(self) -> bool:
+        return not self.is_head and not self.is_adapter
+
+    @property
     def is_folder(self) -> bool:
         """For vLLM and transformers; else a GGUF file for llama.cpp."""
         return self.form in FOLDER_FORMS
@@ -89,7 +106,8 @@ class Derived:
     def folder_name(self) -> str:
         experts = f"-experts-{self.experts}" if self.experts else ""
         width = f"-width-{self.width}" if self.width > 1 else ""
-        return f"{MODEL_NAME}-{self.form}-{self.layers}{experts}{width}"
+        seed = f"-seed-{self.seed}" if self.seed else ""
+        return f"{MODEL_NAME}-{self.form}-{self.layers}{experts}{width}{seed}"
 
 
 def cache() -> Path:

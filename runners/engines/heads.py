@@ -22,7 +22,9 @@ def write(source: Gguf, form: str, folder: Path) -> None:
     """Raises GgufError for what the file does not say, OSError."""
     embedding = next(source.tensors(lambda name: name if name == "token_embd.weight" else None)).values
     weights, config = (_medusa if form == "MEDUSA" else _eagle)(source, embedding)
-    checkpoint.write_weights({name: packing.bf16(values) for name, values in weights.items()}, folder)
+    checkpoint.write_weights(
+        {name: packing.bf16(values) for name, values in weights.items()}, folder / checkpoint.WEIGHTS
+    )
     checkpoint.dump(folder / "config.json", config)
 
 
@@ -48,19 +50,9 @@ def _medusa(source: Gguf, embedding: Floats) -> tuple[dict[str, Floats], dict[st
 
 def _eagle(source: Gguf, embedding: Floats) -> tuple[dict[str, Floats], dict[str, object]]:
     config = checkpoint.config(source, 1)
-    width, inner = config["hidden_size"], config["intermediate_size"]
-    shared = config["num_key_value_heads"] * config["head_dim"]
-    random = np.random.default_rng(0)
-    shapes = {
-        "fc": (width, 2 * width),
-        "layers.0.self_attn.q_proj": (width, width),
-        "layers.0.self_attn.k_proj": (shared, width),
-        "layers.0.self_attn.v_proj": (shared, width),
-        "layers.0.self_attn.o_proj": (width, width),
-        "layers.0.mlp.gate_proj": (inner, width),
-        "layers.0.mlp.up_proj": (inner, width),
-        "layers.0.mlp.down_proj": (width, inner),
-    }
+    width, random = config["hidden_size"], np.random.default_rng(0)
+    layer = {f"layers.0.{name}": shape for name, shape in checkpoint.shapes(config).items()}
+    shapes = {"fc": (width, 2 * width), **layer}
     weights: dict[str, Floats] = {
         f"{name}.weight": random.normal(0, _DEVIATION, shape).astype(np.float32) for name, shape in shapes.items()
     }

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from runners.engines import checkpoint, feed_forward, heads
+from runners.engines import adapters, checkpoint, feed_forward, heads
 from runners.engines.derived import GGUF_FORMS, LAYERS, SUMS, Derived, cache, is_whole, path_of, sums_of
 from runners.engines.ggml import BLOCKS, Gguf, Tensor, write
 from runners.engines.packaged import model_path
@@ -34,6 +34,9 @@ def _fill(asked: Derived, folder: Path) -> None:
     kept = source.tensors(lambda name: kept_name(name, asked.layers))
     if asked.is_head:
         heads.write(source, asked.form, folder)
+        return
+    if asked.is_adapter:
+        adapters.write(source, asked.seed, folder)
         return
     if asked.is_folder:
         checkpoint.write(source, kept, asked.layers, asked.form, folder)

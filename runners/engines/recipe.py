@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from runners.engines import llamacpp_options, options, vllm_options
-from runners.engines.derived import HF, Derived
+from runners.engines.derived import ADAPTER, HF, Derived
 from runners.engines.packaged import MODEL_NAME
 from runners.router import options as router_options
 from runners.router.settings import complaint
@@ -35,6 +35,7 @@ OPTIONS = {
 #: Variables that change how an engine computes, and none that make a program load other code.
 _VARIABLES = re.compile(r"(OMP|KMP|GOMP|MKL|DNNL|OPENBLAS|GGML|LLAMA|VLLM|TORCH|CUDA|NCCL|HF|TOKENIZERS)_[A-Z0-9_]+")
 DRAFT_OPTION = "speculative.draft.mparams.path"
+ADAPTERS_OPTION = "lora-modules"
 MOST_READY_S = 3600.0
 MOST_CHARACTERS = 20_000
 
@@ -99,17 +100,38 @@ class Recipe:
     def _check_models(self) -> None:
         if self.engine is Engine.VLLM and not self.model:
             raise SpecError(f"recipe.model: say which model vLLM serves, such as a folder or {MODEL_NAME}:{HF}")
+        if self.engine is Engine.COMMAND:
+            return
         drafting = self.options.get("speculative-config", {}).get("model")
         named = {"model": self.model, f"options.{DRAFT_OPTION}": self.options.get(DRAFT_OPTION)}
         for name, model in (named | {"options.speculative-config.model": drafting}).items():
             asked = Derived.named(model, f"recipe.{name}") if isinstance(model, str) else None
-            if asked is None or self.engine is Engine.COMMAND:
-                continue
-            if asked.is_head and name == "model":
-                raise SpecError(f"recipe.model: {asked.form} guesses ahead of a model; name it in speculative-config")
-            if asked.is_folder is not (self.engine is Engine.VLLM):
-                fix = f"{MODEL_NAME}:{HF}" if self.engine is Engine.VLLM else f"{MODEL_NAME}:Q8_0"
-                raise SpecError(f"recipe.{name}: {self.engine.value} does not read {asked.form}; write such as {fix}")
+            if asked is not None:
+                self._check_model(asked, name)
+        for adapter in self.options.get(ADAPTERS_OPTION, []):
+            self._check_adapter(adapter)
+
+    def _check_model(self, asked: Derived, name: str) -> None:
+        if asked.is_adapter:
+            fix = f"name it in {ADAPTERS_OPTION}, such as a={MODEL_NAME}:{ADAPTER}"
+            raise SpecError(f"recipe.{name}: an adapter goes with a model; {fix}")
+        if asked.is_head and name == "model":
+            raise SpecError(f"recipe.model: {asked.form} guesses ahead of a model; name it in speculative-config")
+        if asked.is_folder is not (self.engine is Engine.VLLM):
+            fix = f"{MODEL_NAME}:{HF}" if self.engine is Engine.VLLM else f"{MODEL_NAME}:Q8_0"
+            raise SpecError(f"recipe.{name}: {self.engine.value} does not read {asked.form}; write such as {fix}")
+
+    def _check_adapter(self, named: str) -> None:
+        """As vLLM has them: name=folder, or an object as JSON."""
+        path = f"recipe.options.{ADAPTERS_OPTION}"
+        if named.startswith("{"):
+            return
+        name, _, folder = named.partition("=")
+        if not name or not folder:
+            raise SpecError(f"{path}: {named!r} is no name=folder")
+        asked = Derived.named(folder, path)
+        if asked is not None and not asked.is_adapter:
+            raise SpecError(f"{path}: {asked.form} is no adapter; write it as {name}={MODEL_NAME}:{ADAPTER}")
 
     def _check_router(self) -> None:
         if self.model or self.environment:

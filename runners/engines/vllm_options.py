@@ -46,7 +46,7 @@ OPTIONS = (
     Option("speculative-config", Kind.OBJECT, "how tokens are guessed ahead"),
     Option("kv-transfer-config", Kind.OBJECT, "how KV caches go from engine to engine"),
     Option("enable-lora", Kind.SWITCH, "serve adapters beside the model"),
-    Option("lora-modules", Kind.TEXTS, "adapters, each as name=folder"),
+    Option("lora-modules", Kind.TEXTS, "adapters, each as name=folder or name=SmolLM2-135M-Instruct:LORA"),
     Option("max-loras", Kind.INTEGER, "adapters in one batch", least=1),
     Option("max-lora-rank", Kind.INTEGER, "largest rank of an adapter", least=1),
     Option("runner", Kind.CHOICE, "what it serves", ("auto", "generate", "pooling")),

@@ -158,6 +158,8 @@ def changed(path: str, value: object) -> dict[str, object]:
         ("workload.models", [{"name": "a", "weight": 0}]),
         ("workload.models", [{"name": "a", "weight": float("inf")}]),
         ("workload.input_tokens", {"shape": "uniform", "low": 5}),
+        ("workload.input_tokens", {"shape": "uniform", "low": 5, "high": 9, "step": 0}),
+        ("workload.input_tokens", {"shape": "normal", "mean": 5, "sd": 1, "step": 2}),
         ("workload.input_tokens", {"shape": "bell"}),
         ("workload.input_tokens", {"shape": "normal", "mean": 5, "sd": "wide"}),
         ("workload.output_tokens", {"shape": "file"}),

@@ -1,5 +1,6 @@
 """Ready-made studies, a module each, in the order of their numbers."""
 
+from observatory.studies.ready_made.adapters import ADAPTERS
 from observatory.studies.ready_made.base import ReadyMade, Short, Sketch, make
 from observatory.studies.ready_made.batching import BATCHING
 from observatory.studies.ready_made.cache_quantization import CACHE_QUANTIZATION
@@ -43,5 +44,6 @@ READY_MADE: tuple[ReadyMade, ...] = (
     REASONING,
     WEIGHT_QUANTIZATION_VLLM,
     SPECULATION_VLLM,
+    ADAPTERS,
 )
 BY_SLUG = {ready.slug: ready for ready in READY_MADE}

@@ -46,6 +46,8 @@ def _settings(name: str, value: object) -> list[str]:
     """Such as "source.kind=prefixes", "source.groups=1"."""
     if isinstance(value, dict):
         return [words for part, inner in value.items() for words in _settings(f"{name}.{part}", inner)]
+    if isinstance(value, list | tuple) and all(isinstance(item, dict) for item in value):
+        return [words for item in value for words in _settings(name, item)]
     if isinstance(value, bool):
         return [f"{name}={'on' if value else 'off'}"]
     return [f"{name}={','.join(map(str, value)) if isinstance(value, list | tuple) else value}"]

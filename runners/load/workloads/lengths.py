@@ -26,7 +26,7 @@ class Lengths:
             return source.choice(self._listed)
         low, high = tokens.low, tokens.high if tokens.high is not None else 1 << 40
         if tokens.shape is Shape.UNIFORM:
-            return source.randint(low, high)
+            return source.randrange(low, high + 1, tokens.step)
         for _ in range(_TRIES):
             drawn = round(_draw(source, tokens))
             if low <= drawn <= high:
@@ -69,5 +69,6 @@ def mean_tokens(tokens: Tokens) -> float:
         lengths = read_lengths(tokens.file)
         return sum(lengths) / len(lengths)
     if tokens.shape is Shape.UNIFORM:
-        return (tokens.low + (tokens.high or tokens.low)) / 2
+        high = tokens.high or tokens.low
+        return (tokens.low + high - (high - tokens.low) % tokens.step) / 2
     return tokens.mean or 1.0

@@ -59,8 +59,23 @@ def test_heads_that_guess_ahead_have_the_layout_and_the_embedding_of_their_model
     assert sizes["layers.0.self_attn.k_proj.weight"] == (192, 576)
 
 
-@pytest.mark.parametrize("form", ["MEDUSA:layers=20", "EAGLE:layers=2"])
-def test_a_head_has_no_layers_to_keep(form: str) -> None:
+def test_an_adapter_has_the_layout_of_peft_and_numbers_by_its_seed(cache: Path) -> None:
+    first, again, second = (made(f"{MODEL_NAME}:LORA{seed}") for seed in ("", ":seed=0", ":seed=1"))
+    assert first == again != second
+    config = json.loads((first / "adapter_config.json").read_text())
+    assert (config["peft_type"], config["r"], len(config["target_modules"])) == ("LORA", 8, 7)
+    weights = first / "adapter_model.safetensors"
+    sizes = {tensor.name: tensor.shape for tensor in tensors.listing(weights)}
+    assert len(sizes) == 30 * 7 * 2
+    path = "base_model.model.model.layers.29.mlp.down_proj"
+    assert (sizes[f"{path}.lora_A.weight"], sizes[f"{path}.lora_B.weight"]) == ((8, 1536), (576, 8))
+    assert sum(np.prod(shape) for shape in sizes.values()) == 2_442_240
+    name = f"{path}.lora_B.weight"
+    assert not np.array_equal(matrix(weights, name), matrix(second / weights.name, name))
+
+
+@pytest.mark.parametrize("form", ["MEDUSA:layers=20", "EAGLE:layers=2", "LORA:layers=2"])
+def test_what_goes_with_the_model_has_no_layers_to_keep(form: str) -> None:
     with pytest.raises(SpecError, match="no layers to keep"):
         asked(f"{MODEL_NAME}:{form}")
 

@@ -25,6 +25,13 @@ def test_a_uniform_length_reaches_both_of_its_ends():
     assert found.mean() == pytest.approx(7, abs=0.05)
 
 
+def test_a_uniform_length_in_steps_takes_no_other():
+    tokens = Length(Shape.UNIFORM, low=64, high=270, step=64)
+    assert set(drawn(tokens)) == {64, 128, 192, 256}
+    assert mean_tokens(tokens) == 160
+    assert parse_length(length_option(tokens)) == tokens
+
+
 def test_a_uniform_length_of_one_value_is_that_value_and_never_0():
     assert set(drawn(Length(Shape.UNIFORM, low=1, high=1), 100)) == {1}
 
