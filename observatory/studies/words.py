@@ -55,6 +55,8 @@ def _theory(cell: Cell) -> str:
 def change(effect: Effect, unit: str) -> str:
     """An effect in words: "12.3 % lower", "3.4 times", "5.1 points higher"."""
     assert effect.estimate is not None  # noqa: S101
+    if _in_times(effect):
+        return f"{significant(effect.estimate.value)} times"
     return _amount(effect.estimate.value, effect.relative, unit)
 
 
@@ -63,13 +65,20 @@ def interval(effect: Effect, unit: str) -> str:
     found: Estimate | None = effect.estimate
     if found is None or found.low is None or found.high is None:
         return ""
+    if _in_times(effect):
+        return f"{significant(found.low)} to {significant(found.high)} times"
     return f"{_amount(found.low, effect.relative, unit)} to {_amount(found.high, effect.relative, unit)}"
+
+
+def _in_times(effect: Effect) -> bool:
+    """Percent are for what does not double; an effect and its bounds are told in the same way."""
+    found = effect.estimate
+    assert found is not None  # noqa: S101
+    return effect.relative and max(found.value, found.high or 0) >= 2
 
 
 def _amount(value: float, relative: bool, unit: str) -> str:
     if relative:
-        if value >= 2:
-            return f"{significant(value)} times"
         return f"{significant(abs(value - 1) * 100)} % {'higher' if value >= 1 else 'lower'}"
     text = f"{significant(abs(value))} points" if unit == "%" else " ".join(display(abs(value), unit)).strip()
     return f"{text} {'higher' if value > 0 else 'lower'}" if value else text

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from observatory.runs.models import Run
-from observatory.studies import verdict
+from observatory.studies import verdict, words
 from observatory.studies.findings import Cell, Effect, Word
+from observatory.studies.statistics import Estimate
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -107,6 +108,20 @@ def test_along_a_factor_the_answer_tells_of_its_end() -> None:
     found = verdict.of(factories.trial(study, (40.0, 160.0, 82.0)))
     assert found.answer.startswith("arm 3: TTFT p50 is 2.0")
     assert "times that of arm 1" in found.answer
+
+
+@pytest.mark.parametrize(
+    ("estimate", "change", "interval"),
+    [
+        (Estimate(2.1, 1.985, 2.22, 3), "2.10 times", "1.99 to 2.22 times"),
+        (Estimate(1.71, 0.04, 77.0, 3), "1.71 times", "0.0400 to 77.0 times"),
+        (Estimate(0.42, 0.38, 0.45, 3), "58.0 % lower", "62.0 % lower to 55.0 % lower"),
+        (Estimate(1.2, None, None, 1), "20.0 % higher", ""),
+    ],
+)
+def test_an_effect_and_its_bounds_are_told_in_the_same_way(estimate: Estimate, change: str, interval: str) -> None:
+    effect = Effect(Word.UNCLEAR, estimate, True)
+    assert (words.change(effect, "ms"), words.interval(effect, "ms")) == (change, interval)
 
 
 def predicted(prediction: dict[str, Any], **fields: Any) -> Cell:
