@@ -1,4 +1,4 @@
-"""The part of the load engine that is in C: ``make install`` compiles the .c files of this folder into one library."""
+"""What is in C of the load engine: ``make install`` compiles receiver.c and repeats.c into one library."""
 
 import ctypes
 from collections.abc import Callable
