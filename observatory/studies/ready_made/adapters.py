@@ -15,7 +15,7 @@ _MODEL = f"{MODEL}:HF"
 
 def _asking(*models: str) -> Json:
     """Requests of a run name these in equal shares."""
-    return {"workload": {"models": [{"name": name, "weight": 1} for name in models]}}
+    return {"workload": {"models": [{"name": name} for name in models]}}
 
 
 def _reads(adapters: int) -> Json:
