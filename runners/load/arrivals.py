@@ -37,14 +37,12 @@ class Span:
     measured: int = 0
     _full_ns: int | None = None
 
-    def over_ns(self) -> int | None:
-        """When the measured part ends, as far as that is known."""
-        known = [stamp for stamp in (self.end_ns, self._full_ns) if stamp is not None]
-        return min(known, default=None)
-
     def ended(self, now_ns: int) -> bool:
-        over_ns = self.over_ns()
-        return over_ns is not None and now_ns >= over_ns + self.cooldown_ns
+        """Whether the cool-down is over, too."""
+        measured_until_ns = now_ns - self.cooldown_ns
+        if self._full_ns is not None and measured_until_ns >= self._full_ns:
+            return True
+        return self.end_ns is not None and measured_until_ns >= self.end_ns
 
     def count(self, due_ns: int) -> bool:
         """Counts a request that was due then; True when it is not measured."""

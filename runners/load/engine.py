@@ -21,7 +21,7 @@ from runners.load.transport import Connection, Destination, Progress, TransportE
 from runners.load.watch import WRITABLE, Watch
 from runners.spec import Timeouts
 
-_SCAN_EVERY_NS = 50_000_000
+_SCAN_EVERY_NS = 100_000_000
 _IDLE_WAIT_MS = 50
 #: So long may sending take before what has arrived is read: of packets that wait together only the last one's stamp is
 #: kept.
@@ -53,7 +53,7 @@ class Engine:
         self._pacing: Pacing | None = None
 
     def stop(self, reason: str) -> None:
-        """Safe in a signal handler: no further request is sent, those in flight are cancelled within 50 ms."""
+        """Safe in a signal handler: no further request is sent, those in flight are cancelled within 100 ms."""
         self.stop_reason = self.stop_reason or reason
         self._look_ns = 0
 
@@ -68,7 +68,7 @@ class Engine:
         """Sends what ``pacing`` asks for until it has ended and everything came back, at most ``drain_s`` later.
 
         ``next_exchange`` is told whether its request is load only and gives it.
-        ``on_tick`` is called about twenty times a second, between sends.
+        ``on_tick`` is called about ten times a second, between sends.
         """
         receiver = self._watch.receiver
         receiver.forget_delays()

@@ -4,6 +4,7 @@ import os
 import re
 import ssl
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -185,13 +186,16 @@ class Requests:
         return {name: value for name, value in body.items() if name not in self.omit} | self.target.extra_body
 
     def _head(self, path: str, length: int, accepted: str) -> bytes:
+        own = f"Content-Length: {length}\r\nAccept: {accepted}\r\n\r\n"
+        return f"POST {path} HTTP/1.1\r\n{self._common_lines}{own}".encode("latin-1")
+
+    @cached_property
+    def _common_lines(self) -> str:
+        """Those that every head has."""
         lines = [
-            f"POST {path} HTTP/1.1",
             f"Host: {self.endpoint.authority}",
             "Content-Type: application/json",
-            f"Content-Length: {length}",
-            f"Accept: {accepted}",
             "Accept-Encoding: identity",
             *self.headers,
         ]
-        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+        return "".join(f"{line}\r\n" for line in lines)
