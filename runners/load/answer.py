@@ -4,6 +4,8 @@ import re
 from time import time
 from typing import Any
 
+import numpy as np
+
 from runners.load import body
 from runners.load.body import Content, DecodeError, NotJson
 from runners.load.dates import skew_s
@@ -111,7 +113,7 @@ class Answer:
         self._outcome, self._detail = self._read()
 
     def row(self) -> dict[str, Any]:
-        """The record, JSON-free Python values, None where a thing never happened."""
+        """The record: plain values and an array of int64 offsets, None where a thing never happened."""
         exchange, response, said = self._exchange, self._exchange.response, self.said
         output_tokens, counted_tokens, source = self._output_tokens()
         self._flag_surprises(output_tokens)
@@ -147,7 +149,7 @@ class Answer:
             "counted_tokens": counted_tokens,
             "token_source": source,
             "events": len(stamps),
-            "event_offsets_ns": [stamp - sent for stamp in stamps],
+            "event_offsets_ns": np.array(stamps, dtype=np.int64) - sent,
             "event_tokens": said.events_tokens,
             "event_choices": said.choices if stamps and said.several_choices else None,
             "bytes_in": response.bytes_in,

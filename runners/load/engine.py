@@ -13,6 +13,7 @@ from runners.load.backlog import Backlog
 from runners.load.exchange import Exchange
 from runners.load.framing import ProtocolError, Response, TooManyBytes
 from runners.load.outcomes import Outcome
+from runners.load.pages import small_pages
 from runners.load.patience import Patience
 from runners.load.precedence import precedence, waited_ns
 from runners.load.receiver import KernelClock, Received
@@ -75,7 +76,7 @@ class Engine:
         asleep_ns = receiver.asleep_ns
         self._look_ns = 0
         self._pacing = pacing
-        with precedence() as self.scheduled:
+        with small_pages(), precedence() as self.scheduled:
             before_ns = waited_ns()
             self._loop(pacing, next_exchange, round(drain_s * 1e9), on_tick)
             after_ns = waited_ns()

@@ -30,7 +30,7 @@ from runners.spec import Arrivals, RunSpec
 
 _BUILD_AHEAD = 64
 #: How long building may hold up: a report before the start, a send afterwards.
-_FILL_S, _TOP_UP_S = 0.25, 0.005
+_FILL_S, _TOP_UP_S = 0.25, 0.001
 _LEAD_NS = 5_000_000
 #: Before a common start, for the collection of garbage.
 _SETTLE_S = 0.5

@@ -23,10 +23,9 @@ class StampedBytes:
         """When the first ``size`` bytes were there."""
         return int(self._stamps_ns[bisect_left(self._listed_ends, size)])
 
-    def all_stamps_ns(self, sizes: "array[int]") -> list[int]:
+    def all_stamps_ns(self, sizes: "array[int]") -> "array[int]":
         """The same for several ascending sizes."""
-        stamps: list[int] = self._stamps_ns[np.searchsorted(self.ends, sizes)].tolist()
-        return stamps
+        return array("q", self._stamps_ns[np.searchsorted(self.ends, sizes)].tobytes())
 
     def reads(self) -> Iterator[tuple[int, bytes]]:
         """(stamp_ns, bytes) of each read that brought any."""

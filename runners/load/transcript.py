@@ -1,5 +1,7 @@
 """What an answer said, put together from its events: token events with their stamps, counts, reasons."""
 
+from array import array
+
 from runners.load.dialects import Delta, Timings, Usage
 from runners.load.dialects.base import MAX_TOKENS
 from runners.load.tokens import CountTokens
@@ -35,7 +37,7 @@ class Transcript:
     )
 
     def __init__(self) -> None:
-        self.stamps_ns: list[int] = []
+        self.stamps_ns = array("q")
         self.choices: list[int] = []
         self.texts: list[str] = []
         self.event_tokens: list[int] = []
@@ -57,7 +59,7 @@ class Transcript:
         if name not in self.flags:
             self.flags.append(name)
 
-    def again(self, texts: list[str], stamps_ns: list[int]) -> None:
+    def again(self, texts: list[str], stamps_ns: "array[int]") -> None:
         """The last event some more times, with other plain texts."""
         self.stamps_ns += stamps_ns
         self.texts += texts

@@ -42,5 +42,5 @@ def test_no_event_of_a_stream_is_lost_and_each_has_its_own_stamp(end, count):
     row = row_of(exchange, requests.form, count_tokens=lambda text: len(text.split()))
     assert row["outcome"] == outcome
     assert (row["events"], row["counted_tokens"]) == (count, count)
-    offsets = row["event_offsets_ns"]
+    offsets = row["event_offsets_ns"].tolist()
     assert offsets == sorted(set(offsets))

@@ -199,7 +199,7 @@ def test_15_ten_events_of_four_tokens_are_forty_tokens_and_ten_events():
 def test_17_and_18_two_events_in_each_segment_have_no_gap_that_could_be_observed():
     pairs = [(20.0 * number, delta(content="a") + delta(content="b")) for number in range(1, 7)]
     row, sent = timed(*pairs, (121, finished()), (121, usage(12)), (121, DONE))
-    offsets = row["event_offsets_ns"]
+    offsets = row["event_offsets_ns"].tolist()
     assert offsets[0::2] == offsets[1::2]
     result = stage([row])
     assert "itl_ms" not in result["metrics"]

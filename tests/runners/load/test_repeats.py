@@ -36,7 +36,8 @@ def row_of(pieces: list[bytes]) -> dict[str, object]:
         exchange.response.add(stamp, b"%x\r\n%b\r\n" % (len(piece), piece))
     exchange.response.add(len(pieces) + 3, b"0\r\n\r\n")
     exchange.end_ns = len(pieces) + 3
-    return answer.Answer(exchange, form(Dialect.OPENAI_CHAT), count_tokens=len).row()
+    row = answer.Answer(exchange, form(Dialect.OPENAI_CHAT), count_tokens=len).row()
+    return row | {"event_offsets_ns": row["event_offsets_ns"].tolist()}
 
 
 @given(st.lists(st.tuples(CHUNK, st.booleans(), st.integers(0, 3)), max_size=25))
