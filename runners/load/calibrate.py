@@ -51,11 +51,6 @@ class Calibration:
     busy_share: float
     cpu_us_per_event: float
 
-    @property
-    def sustainable_events_per_s(self) -> float:
-        """What this core could hold, by its share of busy time at this load."""
-        return self.events_per_s / max(self.busy_share, 0.01) * 0.9
-
 
 @contextmanager
 def _timing_server() -> Iterator[Destination]:

@@ -12,8 +12,8 @@ from runners.load.arrivals import Pacing
 from runners.load.backlog import Backlog
 from runners.load.exchange import Exchange
 from runners.load.framing import ProtocolError, Response, TooManyBytes
+from runners.load.hugepages import small_pages
 from runners.load.outcomes import Outcome
-from runners.load.pages import small_pages
 from runners.load.patience import Patience
 from runners.load.precedence import precedence, waited_ns
 from runners.load.receiver import KernelClock, Received

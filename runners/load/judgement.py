@@ -22,6 +22,8 @@ SAME_READ_LIMIT = 0.5
 
 _MAX_FAILURE_SHARE = 0.05
 _BUSY_LIMIT = 0.9
+#: A share below this one tells little of what is possible.
+_LEAST_BUSY = 0.01
 _BUSY_MIN_S = 1.0
 _WAITED_LIMIT = 0.05
 _LAG_FLOOR_MS = 10.0
@@ -91,9 +93,10 @@ def verdict(reasons: list[dict[str, str]], client: Client | None) -> str:
 
 
 def reasons_of(seen: Seen, client: Client | None) -> list[dict[str, str]]:
+    held = _could_hold(seen, client)
     return [
-        *_failure_reasons(seen.rows, seen.counts, client),
-        *_client_reasons(seen.rows, seen.window, seen.metrics, client),
+        *_failure_reasons(seen.rows, seen.counts, client, held),
+        *_client_reasons(seen, client, held),
         *_load_reasons(seen),
         *_token_reasons(seen.rows, seen.spec),
         *_prompt_reasons(seen),
@@ -183,7 +186,7 @@ def _gap_reasons(rows: StageRows) -> list[dict[str, str]]:
     return [reason("itl_not_observable", words)]
 
 
-def _failure_reasons(rows: StageRows, counts: dict[str, int], client: Client | None) -> list[dict[str, str]]:
+def _failure_reasons(rows: StageRows, counts: dict[str, int], client: Client | None, held: str) -> list[dict[str, str]]:
     planned, failed = counts["planned"], counts["failed"]
     unended = (Outcome.CANCELLED, Outcome.NOT_SENT)
     by_class = ", ".join(f"{name} {entry['count']}" for name, entry in failures(rows).items() if name not in unended)
@@ -192,8 +195,7 @@ def _failure_reasons(rows: StageRows, counts: dict[str, int], client: Client | N
         words = _STOP_HELP.get(client.stop_reason, "")
         saturated = client.stop_reason == Outcome.CLIENT_SATURATED
         said = f"the stage was stopped: {client.stop_reason}. {words}".strip()
-        code, held = (client.stop_reason, _could_hold(client.calibration)) if saturated else ("stopped", "")
-        reasons.append(reason(code, said + held))
+        reasons.append(reason(client.stop_reason, said + held) if saturated else reason("stopped", said))
     if not planned:
         reasons.append(
             reason(
@@ -213,30 +215,32 @@ def _failure_reasons(rows: StageRows, counts: dict[str, int], client: Client | N
     return reasons
 
 
-def _client_reasons(
-    rows: StageRows, window: Window | None, metrics: dict[str, Any], client: Client | None
-) -> list[dict[str, str]]:
+def _client_reasons(seen: Seen, client: Client | None, held: str) -> list[dict[str, str]]:
     reasons: list[dict[str, str]] = []
     if client is None:
         return reasons
-    held = _could_hold(client.calibration)
+    rows, window, calibration = seen.rows, seen.window, client.calibration
     if client.capped:
         reasons.append(reason("client_capped", f"max_in_flight was reached: requests waited at the client{held}"))
     if window is not None and window.seconds >= _BUSY_MIN_S:
         reasons += _core_reasons(client, held)
-    reasons += _calibration_reasons(metrics, client.calibration) + _beyond_reasons(rows, window, client.calibration)
-    late, ttft = usual(_own_lag_ms(rows)), metrics.get("ttft_ms")
+    reasons += _calibration_reasons(seen.metrics, calibration, held) + _beyond_reasons(rows, window, calibration)
+    late, ttft = usual(_own_lag_ms(rows)), seen.metrics.get("ttft_ms")
     if late and ttft and late.ms > max(_LAG_FLOOR_MS, _LAG_SHARE_OF_TTFT * ttft["mean"]):
         words = f"{late.share} of the requests were sent {late.ms:.1f} ms or more later than due{held}"
         reasons.append(reason("client_lag", words))
     return reasons
 
 
-def _could_hold(calibration: Calibration | None) -> str:
-    """The end of a sentence on the client's limit: what it could have held, where that was measured."""
-    if calibration is None:
+def _could_hold(seen: Seen, client: Client | None) -> str:
+    """The end of a sentence on the client's limit: what it could have held with requests like these."""
+    if client is None or not client.busy_share or seen.window is None or seen.window.seconds <= 0:
         return ""
-    return f"; by the calibration it can hold about {calibration.sustainable_events_per_s:.0f} events/s"
+    events_per_s = seen.rows.token_events_in(seen.window) / seen.window.seconds
+    if not events_per_s:
+        return ""
+    most_per_s = events_per_s * _BUSY_LIMIT / max(client.busy_share, _LEAST_BUSY)
+    return f"; with such requests it can hold about {most_per_s:.0f} events/s"
 
 
 def _core_reasons(client: Client, held: str) -> list[dict[str, str]]:
@@ -253,7 +257,7 @@ def _core_reasons(client: Client, held: str) -> list[dict[str, str]]:
     return reasons
 
 
-def _calibration_reasons(metrics: dict[str, Any], calibration: Calibration | None) -> list[dict[str, str]]:
+def _calibration_reasons(metrics: dict[str, Any], calibration: Calibration | None, held: str) -> list[dict[str, str]]:
     """Against the timing server at the same load the client erred by more than what was measured allows."""
     if calibration is None:
         return []
@@ -269,7 +273,7 @@ def _calibration_reasons(metrics: dict[str, Any], calibration: Calibration | Non
                 f"beside a {BY_KEY[key].label} of {measured['mean']:.1f} ms: the load machine was busy with something "
                 "else. Free it or repeat"
             )
-            reasons.append(reason("client_error", words + _could_hold(calibration)))
+            reasons.append(reason("client_error", words + held))
     return reasons
 
 

@@ -40,7 +40,7 @@ def test_a_shard_at_its_limit_is_named_once_with_the_rate_that_it_could_have_hel
     assert stage["verdict"] == "client_limited"
     (text,) = (item["text"] for item in stage["reasons"] if item["code"] == "client_busy")
     assert text.startswith("load process 1: the load generator was busy 95%")
-    assert text.endswith("it can hold about 1800 events/s")
+    assert text.endswith("it can hold about 69 events/s")
 
 
 def test_the_rows_of_all_shards_make_one_stage(parts, tmp_path):

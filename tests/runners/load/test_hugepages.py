@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from runners.load.pages import small_pages
+from runners.load.hugepages import small_pages
 
 
 def enabled() -> bool:
