@@ -266,7 +266,6 @@ class Bench:
 
     def _tick(self, stage: Stage, recorder: Recorder, now_ns: int) -> None:
         self._late(now_ns)
-        stage.top_up()
         if not self._reports.due(now_ns):
             return
         recorder.flush()

@@ -29,8 +29,8 @@ from runners.load.workloads.trace import Recording
 from runners.spec import Arrivals, RunSpec
 
 _BUILD_AHEAD = 64
-#: How long building may hold up: a report before the start, a send afterwards.
-_FILL_S, _TOP_UP_S = 0.25, 0.001
+#: How long building may hold up: a report before the start, sending and reading afterwards.
+_FILL_S, _BUILD_S = 0.25, 0.0005
 _LEAD_NS = 5_000_000
 #: Before a common start, for the collection of garbage.
 _SETTLE_S = 0.5
@@ -53,7 +53,8 @@ def turn_columns(exchange: Exchange) -> dict[str, Any]:
 
 class Recorder:
     """Reads finished exchanges into rows, spools them, and counts for the progress line. ``stop`` is called with a
-    reason when going on is pointless: nothing can be written, or an answer says that no other will succeed.
+    reason when going on is pointless: nothing can be written, or an answer says that no other will succeed. ``then`` is
+    called after each.
     """
 
     def __init__(self, spool: RequestSpool, requests: Requests, count_tokens: CountTokens | None) -> None:
@@ -63,6 +64,7 @@ class Recorder:
         self.write_error: OSError | None = None
         self.stop: Callable[[str], None] = lambda reason: None
         self.on_answer: Callable[[Exchange, dict[str, Any], str], None] | None = None
+        self.then: Callable[[], None] = lambda: None
         self.reset()
 
     def reset(self) -> None:
@@ -85,6 +87,7 @@ class Recorder:
         self._write(lambda: self._spool.append(row))
         if row["outcome"] in FATAL and row["outcome"] != Outcome.AUTH_ERROR:  # the engine counts those by their status
             self.stop(row["outcome"])
+        self.then()
 
     def append_batch(self, batch: pa.RecordBatch) -> None:
         self._write(lambda: self._spool.append_batch(batch))
@@ -186,21 +189,13 @@ class Stage:
             self.begin_ns = begin_ns or monotonic_ns() + (0 if self.closed else _LEAD_NS)
             self._pacing = pacing = self._make_pacing()
             self._recorder.on_answer = partial(self._answered, pacing) if isinstance(pacing, Chains) else None
+            self._recorder.then = partial(self._build_ahead, pacing)
             self.engine.drive(pacing, self._next, drain_s=self.spec.load.drain_s, on_tick=on_tick)
         self.end_ns = monotonic_ns()
-        self._recorder.on_answer = None
+        self._recorder.on_answer, self._recorder.then = None, lambda: None
         self._record_not_sent(pacing)
         self._recorder.flush()
         self.cpu_s = process_time() - cpu_began_s
-
-    def top_up(self) -> None:
-        """To be called between sends, while the loop has time."""
-        if self._pacing is None:
-            return
-        planned, ahead = self.planned, self.ahead // 2
-        if planned is not None:
-            ahead = min(ahead, planned - self._pacing.span.measured)
-        self._supply.fill(ahead, _TOP_UP_S)
 
     def phase(self, now_ns: int) -> str:
         if self._pacing is None or now_ns < self.begin_ns + self.spec.load.warmup_s * 1e9:
@@ -270,6 +265,18 @@ class Stage:
         return schedule_ns(
             load.arrivals, self.plan.level, times, self.spec.workload.seed, cv=load.cv, rise_from=load.ramp_from
         )
+
+    def _build_ahead(self, pacing: ClosedLoop | OpenLoop | Chains) -> None:
+        """Two requests for each answer, until half of what was built at the start waits; one where that takes long."""
+        if pacing.ended(monotonic_ns()):
+            return
+        self._supply.fill(min(self.ahead // 2, self._left(pacing), self._supply.waiting + 2), _BUILD_S)
+
+    def _left(self, pacing: ClosedLoop | OpenLoop | Chains) -> int:
+        """How many requests there are yet to send, as far as that is known."""
+        if isinstance(pacing, OpenLoop):
+            return len(pacing.due_ns) - pacing.sent
+        return self.ahead if self._requests is None else self._requests - pacing.span.measured
 
     def _next(self, warmup: bool) -> Exchange:
         turn = self._pacing.following if isinstance(self._pacing, Chains) else None

@@ -72,6 +72,15 @@ def test_the_first_requests_of_a_schedule_are_sent_when_they_are_due(tmp_path):
     assert 0 <= lag_ms[0] < 20, lag_ms
 
 
+def test_no_request_is_built_when_it_is_to_be_sent_because_each_answer_has_others_built(tmp_path, monkeypatch):
+    waiting, take = list[int](), Supply.take
+    monkeypatch.setattr(Supply, "take", lambda self, warmup: waiting.append(self.waiting) or take(self, warmup))
+    rows, _ = rows_of(tmp_path, Load(levels=(2.0,), requests=200), good)
+    assert outcomes(rows) == ["ok"] * 200
+    assert len(waiting) == 200
+    assert min(waiting) >= 1
+
+
 def test_a_used_up_quota_stops_the_run(tmp_path):
     script = in_turn(good, json_body(QUOTA, "429 Too Many Requests"))
     rows, engine = rows_of(tmp_path, Load(levels=(1.0,), requests=200), script)
