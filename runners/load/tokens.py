@@ -80,17 +80,25 @@ def _vllm_body(model: str, text: str) -> dict[str, Any]:
 
 
 def single_token_words(count: CountTokens, words: Sequence[str]) -> tuple[str, ...]:
-    """Those that are one token each behind a space; nothing where they are too few, or ``count`` is not consistent."""
+    """Those that are one token each, both behind a space and where a prompt begins (templates put it on a line of its
+    own); nothing where they are too few, or ``count`` is not consistent.
+    """
+    found = _alike(count, _alike(count, words, " "), "\n")
+    return found if len(found) >= _ENOUGH_WORDS else ()
+
+
+def _alike(count: CountTokens, words: Sequence[str], between: str) -> tuple[str, ...]:
+    """The words that are as many tokens as "a" behind what stands ``between``; those not looked at in time left out."""
     before, calls = count("a"), [0]
+    each = count(f"a{between}a") - before
 
     def keep(some: Sequence[str]) -> tuple[str, ...]:
         calls[0] += 1
-        if calls[0] > _MAX_CALLS:
+        if calls[0] > _MAX_CALLS or each < 1:
             return ()
-        if count(" ".join(["a", *some])) - before == len(some):
+        if count(between.join(["a", *some])) - before == each * len(some):
             return tuple(some)
         middle = len(some) // 2
         return (*keep(some[:middle]), *keep(some[middle:])) if middle else ()
 
-    found = keep(words)
-    return found if len(found) >= _ENOUGH_WORDS else ()
+    return keep(words)

@@ -53,6 +53,17 @@ def test_words_of_several_tokens_are_left_out():
     assert set(found) == set(WORDS) - several
 
 
+def test_words_of_several_tokens_at_the_beginning_of_a_prompt_are_left_out():
+    several = set(WORDS[3:5]) | {WORDS[200]}
+
+    def count(text: str) -> int:
+        lines = text.split("\n")
+        first = sum(line.split(" ")[0] in several for line in lines)
+        return len(text.split()) + len(lines) - 1 + first
+
+    assert set(single_token_words(count, WORDS)) == set(WORDS) - several
+
+
 def test_a_counter_that_makes_no_sense_gives_no_words_and_is_not_asked_for_ever():
     calls = []
     assert single_token_words(lambda text: calls.append(text) or 7, WORDS) == ()
