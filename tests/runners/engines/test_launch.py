@@ -23,8 +23,12 @@ from runners.engines.recipe import Recipe, SpecError
 ROOT = Path(__file__).resolve().parents[3]
 
 
+#: Tells the engines of this file from those that other tests start meanwhile.
+MARK = f"of-process-{os.getpid()}"
+
+
 def misbehaving(how: str, **changes: Any) -> Recipe:
-    command = f"{sys.executable} {Path(__file__).parent / 'misbehaving.py'} {{port}} {how}"
+    command = f"{sys.executable} {Path(__file__).parent / 'misbehaving.py'} {{port}} {how} {MARK}"
     return Recipe.from_json({"engine": "command", "command": command, **changes})
 
 
@@ -120,7 +124,7 @@ def test_an_engine_that_does_not_start_leaves_its_last_words(how: str, changes: 
     with pytest.raises(EngineError) as failed, launch(misbehaving(how, **changes)):
         pass
     assert [word for word in words if word not in str(failed.value)] == []
-    assert not processes(str(Path(__file__).parent / "misbehaving.py"))
+    assert not processes(MARK)
 
 
 def test_what_this_machine_lacks_is_said_before_anything_starts() -> None:
@@ -190,7 +194,7 @@ def test_kill_9_of_the_starter_ends_the_engine_and_the_children_of_the_engine() 
         assert processes(word)
         process.kill()
         until(lambda: not processes(word))
-        until(lambda: not processes(str(Path(__file__).parent / "misbehaving.py")))
+        until(lambda: not processes(MARK))
 
 
 def test_the_command_line_starts_an_engine_until_ctrl_c() -> None:
