@@ -28,7 +28,14 @@ _OWN: Mapping[str, Json] = {
     # Energy has no number for a window of fewer than 20 updates of its instrument, however fast the machine is.
     "on-device": {"load": {"requests": 1000, "duration_s": 4}, "workload": {"output_tokens": 32}},
     "reasoning-length": {"load": {"requests": 1000, "duration_s": 4}},
-    "load-balancing": {"load": {"requests": 16}, "workload": {"output_tokens": 4}},
+    # Two prefixes, one request at a time: round robin has both read by both, affinity each by one.
+    "load-balancing": {
+        "load": {"requests": 16, "levels": [1]},
+        "workload": {
+            "output_tokens": 4,
+            "source": {"kind": "prefixes", "groups": 2, "prefix_tokens": 320, "zipf": 0},
+        },
+    },
 }
 #: Its arms are layers left out: of the whole model, or it would be another study.
 _OF_THE_WHOLE_MODEL = "smaller-model"
