@@ -1,8 +1,9 @@
 """Made-up text of a stated token length, unlike any other of the run and of other runs."""
 
 import random
+from array import array
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import sha256, shake_128
 from pathlib import Path
 
 #: No tokenizer cuts common words finer or holds them together more; other counts are not believed.
@@ -54,12 +55,10 @@ class Words:
         self._vocabulary = vocabulary
 
     def text(self, key: str, count: int) -> str:
-        return " ".join(_random(f"{self._seed}/{self._salt}/{key}").choices(self._vocabulary, k=count))
+        vocabulary, size = self._vocabulary, len(self._vocabulary)
+        drawn = array("I", shake_128(f"{self._seed}/{self._salt}/{key}".encode()).digest(4 * count))
+        return " ".join([vocabulary[number % size] for number in drawn])
 
     def draws(self, key: object) -> random.Random:
         """Numbers for all else that is drawn for ``key``: alike in all runs of one seed, whatever their salts."""
-        return _random(f"{self._seed}/{key}/draws")
-
-
-def _random(key: str) -> random.Random:
-    return random.Random(sha256(key.encode()).digest())
+        return random.Random(sha256(f"{self._seed}/{key}/draws".encode()).digest())

@@ -1,6 +1,5 @@
 """Conversations and agents: chains of turns whose history holds the model's own answers."""
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,7 +42,7 @@ class DialogueTurns:
         self._system_seen = False
 
     def start(self, index: int) -> Turn:
-        turns = self._turns.draw(self._words.draws(index))
+        turns = self._turns.draw(self._words, index)
         if self._recorded:
             turns = min(turns, len(self._questions(index)))
         question, tokens = self._question(index, 0)
@@ -98,12 +97,11 @@ class DialogueTurns:
         if self._recorded:
             text, count = self._questions(index)[position], self._context.count_tokens
             return text, None if count is None else count(text)
-        draws: random.Random = self._words.draws(f"{index}/{position}")
-        tokens = (self._next if position else self._first).draw(draws)
+        tokens = (self._next if position else self._first).draw(self._words, f"{index}/{position}")
         return self._words.text(f"{index}/{position}", self._fit.words_of(tokens)), tokens
 
     def _draw_output(self, index: int, position: int) -> int:
-        return self._output.draw(self._words.draws(f"{index}/{position}/output"))
+        return self._output.draw(self._words, f"{index}/{position}/output")
 
 
 def conversations(source: Conversations, read: Questions, context: Context) -> DialogueTurns:

@@ -5,6 +5,7 @@ from functools import lru_cache
 from math import log, sqrt
 from pathlib import Path
 
+from runners.load.words import Words
 from runners.sources import Length, Shape, Tokens
 from runners.spec import SpecError
 
@@ -12,16 +13,17 @@ _TRIES = 1_000
 
 
 class Lengths:
-    """Draws one length after the other, each at least 1 and within the bounds."""
+    """Draws a length for each key, at least 1 and within the bounds."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
         self._listed = read_lengths(tokens.file) if isinstance(tokens, Length) and tokens.file else ()
 
-    def draw(self, source: random.Random) -> int:
+    def draw(self, words: Words, key: object) -> int:
         tokens = self._tokens
         if isinstance(tokens, int):
             return tokens
+        source = words.draws(key)
         if tokens.shape is Shape.FILE:
             return source.choice(self._listed)
         low, high = tokens.low, tokens.high if tokens.high is not None else 1 << 40

@@ -1,7 +1,6 @@
 """Groups of prompts that begin alike."""
 
 from itertools import accumulate
-from random import Random
 
 from runners.load.words import Words
 from runners.load.workloads.base import Context, Message, Said, Turn
@@ -26,22 +25,22 @@ class PrefixTurns:
         self._next = 0
 
     def start(self, index: int) -> Turn:
-        draws = self._words.draws(index)
-        group = self._group(draws)
-        tokens, output = self._input.draw(draws), self._output.draw(draws)
+        words = self._words
+        group = self._group(index)
+        tokens, output = self._input.draw(words, f"{index}/input"), self._output.draw(words, f"{index}/output")
         seen = self._was_seen(group, index)
         if group not in self._prefixes:
-            self._prefixes[group] = self._words.text(f"prefix {group}", self._prefix_words)
-        own = self._words.text(str(index), max(1, self._context.fit.words_for(tokens) - self._prefix_words))
+            self._prefixes[group] = words.text(f"prefix {group}", self._prefix_words)
+        own = words.text(str(index), max(1, self._context.fit.words_for(tokens) - self._prefix_words))
         reusable = self._source.prefix_tokens if seen else 0
         return Turn((Message("user", f"{self._prefixes[group]} {own}"),), tokens, output, reusable, group)
 
-    def _group(self, draws: Random) -> int:
-        return draws.choices(self._ranks, cum_weights=self._weights)[0]
+    def _group(self, index: int) -> int:
+        return self._words.draws(index).choices(self._ranks, cum_weights=self._weights)[0]
 
     def _was_seen(self, group: int, index: int) -> bool:
         """Whether a turn before this one had that prefix; those that other load processes send are counted too."""
-        self._seen.update(self._group(self._words.draws(between)) for between in range(self._next, index))
+        self._seen.update(self._group(between) for between in range(self._next, index))
         self._next = index + 1
         seen = group in self._seen
         self._seen.add(group)

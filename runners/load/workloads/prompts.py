@@ -19,7 +19,7 @@ class RecordedTurns(Single):
     def start(self, index: int) -> Turn:
         context = self._context
         recorded = self._read[(index * context.stages + context.stage) % len(self._read)]
-        output = recorded.output_tokens or self._output.draw(self._words.draws(index))
+        output = recorded.output_tokens or self._output.draw(self._words, index)
         return Turn(recorded.messages, self._counted(recorded), output)
 
     def _counted(self, recorded: Recorded) -> int | None:

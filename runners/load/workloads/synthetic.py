@@ -13,10 +13,9 @@ class SyntheticTurns(Single):
         self._input, self._output = Lengths(context.input_tokens), Lengths(context.output_tokens)
 
     def start(self, index: int) -> Turn:
-        draws = self._words.draws(index)
-        tokens = self._input.draw(draws)
+        tokens = self._input.draw(self._words, f"{index}/input")
         prompt = self._words.text(str(index), self._fit.words_for(tokens))
-        return Turn((Message("user", prompt),), tokens, self._output.draw(draws))
+        return Turn((Message("user", prompt),), tokens, self._output.draw(self._words, f"{index}/output"))
 
 
 def words(source: Synthetic, read: None) -> str:

@@ -1,18 +1,17 @@
 """Token lengths are drawn as asked, within their bounds, and always the same from the same seed."""
 
-import random
-
 import numpy as np
 import pytest
 
+from runners.load.words import Words
 from runners.load.workloads.lengths import Lengths, mean_tokens
 from runners.sources import Length, Shape, length_complaint, length_option, parse_length
 from runners.strict_json import SpecError
 
 
 def drawn(tokens, count=20_000, seed=1):
-    lengths, source = Lengths(tokens), random.Random(seed)
-    return np.array([lengths.draw(source) for _ in range(count)])
+    lengths, words = Lengths(tokens), Words(seed, "")
+    return np.array([lengths.draw(words, key) for key in range(count)])
 
 
 def test_a_number_is_a_fixed_length():
