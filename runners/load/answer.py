@@ -284,10 +284,10 @@ class Answer:
         while event := decoder.next():
             self._read_event(event, came.stamp_ns(event.end))
             if said.plain is not None and not said.done:
-                texts, ends = repeats(came.data, event, said.plain)
-                if texts:
-                    said.again(texts, came.all_stamps_ns(ends))
-                    decoder.at = ends[-1]
+                more = repeats(came, event, said.plain)
+                if more:
+                    said.again(more.text, more.stamps_ns)
+                    decoder.at = more.end
 
     def _read_event(self, event: Event, stamp_ns: int) -> None:
         said = self.said

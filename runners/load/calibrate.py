@@ -122,9 +122,8 @@ def _errors(
         stamps = said.stamps_ns
         if not stamps:
             continue
-        arrival, first_sent = (int(part) for part in said.texts[0].split())
-        sent = [first_sent, *(int(text) for text in said.texts[1:])]
-        ttft_ns.append((stamps[0] - exchange.sent_ns) - (first_sent - arrival))
+        arrival, *sent = map(int, said.answer_text.split())
+        ttft_ns.append((stamps[0] - exchange.sent_ns) - (sent[0] - arrival))
         event_ns += [stamp - truth for stamp, truth in zip(stamps, sent, strict=True)]
         lag_ns.append(exchange.sent_ns - exchange.due_ns - (exchange.connect_ns or 0))
     return Calibration(

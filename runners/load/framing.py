@@ -4,7 +4,6 @@ import re
 from array import array
 
 import httptools
-import numpy as np
 
 from runners.load.receiver import Kept
 from runners.load.stamped import StampedBytes
@@ -140,7 +139,7 @@ class Response:
         """What came of the body, its chunks joined."""
         if self._kept:
             self._unpack()
-        return StampedBytes(bytes(self._body), np.array(self._ends), np.array(self.stamps_ns))
+        return StampedBytes(bytes(self._body), self._ends, self.stamps_ns)
 
     def _unpack(self) -> None:
         """Puts the kept chunks in their places between the reads added singly."""

@@ -26,12 +26,17 @@ int64_t repeats_count(const struct frame *frame, const uint8_t *body, int64_t si
     return count;
 }
 
-/* So many repeats: their texts, each with an LF behind it, and where each event ends. */
-void repeats_take(const struct frame *frame, const uint8_t *body, int64_t count, int64_t at, uint8_t *texts, int64_t *ends) {
+/* So many repeats: their texts, each with an LF behind it, and the stamp of the read that completed each: after the read
+   stamped read_ns[i] the body had ends[i] bytes. Returns where the last of them ends. */
+int64_t repeats_take(const struct frame *frame, const uint8_t *body, int64_t count, int64_t at, const int64_t *ends,
+                     const int64_t *read_ns, uint8_t *texts, int64_t *stamps_ns) {
     for (int64_t i = 0; i < count; i++) {
         at += frame->before_size;
         while (body[at] != '"') *texts++ = body[at++];
         *texts++ = '\n';
-        ends[i] = at += frame->after_size;
+        at += frame->after_size;
+        while (*ends < at) ends++, read_ns++;
+        stamps_ns[i] = *read_ns;
     }
+    return at;
 }

@@ -11,6 +11,8 @@ MAX_EVENT_BYTES = 4 * 1024 * 1024
 #: Of one body: reading more would hold up what else is measured.
 MAX_LINES = 1_000_000
 _LINE_END = re.compile(rb"\r\n?|\n")
+#: The usual event, one line of data.
+_USUAL = re.compile(rb"data: ?([^\r\n]+)(?:\n\n|\r\n\r\n)")
 
 
 class EventTooLarge(Exception):
@@ -49,6 +51,11 @@ class Decoder:
     def next(self) -> Event | None:
         """None when no whole event is left. Raises EventTooLarge."""
         body, start, size, name = self._body, self.at, 0, b""
+        usual = _USUAL.match(body, start)
+        if usual and usual.end() - start < MAX_EVENT_BYTES and self._lines < MAX_LINES:
+            self.at = usual.end()
+            self._lines += 2
+            return Event(b"", usual[1], start, self.at)
         data: list[bytes] = []
         begin = start
         for lines, line_end in enumerate(_LINE_END.finditer(body, start), self._lines):

@@ -2,8 +2,8 @@
 
    POST /v1/chat/completions (HTTP/1.1, keep-alive) streams N tokens as chunked server-sent events: token k is due at
    arrival + ttft + k * itl, whatever happened before, so nothing drifts. Arrival is the kernel's receive stamp of the
-   request. The text of a token is the CLOCK_MONOTONIC time at which it was handed to the socket, in ns; before that of
-   the first one stands the arrival. One thread, one epoll, a binary heap of due times. At SIGTERM, or where
+   request. The text of a token is the CLOCK_MONOTONIC time at which it was handed to the socket, in ns, and a space; before
+   that of the first one stands the arrival. One thread, one epoll, a binary heap of due times. At SIGTERM, or where
    --ends-with-input 1 asks for it when its input closes, it ends, and writes what it really did as JSON.
 
    timing_server --ttft-ms 50 --itl-ms 10 --truth FILE    (prints its port; --port 0 takes a free one) */
@@ -167,7 +167,7 @@ static int write_token(char *out, const Stream *s, int64_t at_ns) {
     if (!s->sent) snprintf(arrival, sizeof arrival, "%ld ", (long)s->arrival_ns);
     snprintf(data, sizeof data,
              "{\"id\":\"timing\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"timing\",\"choices\":"
-             "[{\"index\":0,\"delta\":{\"content\":\"%s%ld\"},\"finish_reason\":null}]}", arrival, (long)at_ns);
+             "[{\"index\":0,\"delta\":{\"content\":\"%s%ld \"},\"finish_reason\":null}]}", arrival, (long)at_ns);
     return event(out, data);
 }
 

@@ -13,12 +13,14 @@ _TOLERANCE, _TOLERANCE_TOKENS = 0.05, 3
 class Transcript:
     """Takes the deltas of one answer in order.
 
-    ``stamps_ns``, ``choices`` and ``event_tokens`` are those of token events; ``texts`` goes with ``choices``.
+    ``stamps_ns``, ``choices`` and ``event_tokens`` are those of token events; ``texts`` are their texts with the choice
+    of each, joined here and there.
     """
 
     __slots__ = (
         "_closed",
         "_ended_choice",
+        "_reasons",
         "_thought",
         "_usage_since_token",
         "choices",
@@ -39,7 +41,7 @@ class Transcript:
     def __init__(self) -> None:
         self.stamps_ns = array("q")
         self.choices: list[int] = []
-        self.texts: list[str] = []
+        self.texts: list[tuple[int, str]] = []
         self.event_tokens: list[int] = []
         self.flags: list[str] = []
         self.usage: Usage | None = None
@@ -54,16 +56,17 @@ class Transcript:
         self._ended_choice = 0
         self._closed: dict[int, Usage] = {}
         self._thought: int | None = None
+        self._reasons = 0  # how many texts came before the answer
 
     def flag(self, name: str) -> None:
         if name not in self.flags:
             self.flags.append(name)
 
-    def again(self, texts: list[str], stamps_ns: "array[int]") -> None:
-        """The last event some more times, with other plain texts."""
+    def again(self, text: str, stamps_ns: "array[int]") -> None:
+        """The last event some more times, with other plain texts, which are joined in ``text``."""
         self.stamps_ns += stamps_ns
-        self.texts += texts
-        self.choices += self.choices[-1:] * len(texts)
+        self.texts.append((self.choices[-1], text))
+        self.choices += self.choices[-1:] * len(stamps_ns)
         self._usage_since_token = False
 
     def take(self, delta: Delta, stamp_ns: int) -> None:
@@ -76,11 +79,11 @@ class Transcript:
         if not spoken and grown > 0 and self.finish_reason is None:  # a token without text, as the count tells
             spoken = delta.pieces[:1]
         for piece in spoken:
+            if piece.content and self.first_answer_ns is None:
+                self.first_answer_ns, self._reasons = stamp_ns, len(self.texts)
             self.stamps_ns.append(stamp_ns)
             self.choices.append(piece.choice)
-            self.texts.append(piece.text)
-            if piece.content and self.first_answer_ns is None:
-                self.first_answer_ns = stamp_ns
+            self.texts.append((piece.choice, piece.text))
         if spoken:
             self._usage_since_token = False
             self._count_reasoning(delta)
@@ -98,7 +101,7 @@ class Transcript:
         self._keep(delta)
         for piece in delta.pieces:
             if piece.text:
-                self.texts.append(piece.text)
+                self.texts.append((piece.choice, piece.text))
                 self.choices.append(piece.choice)
         if delta.generated or delta.results:
             self.whole_ns = stamp_ns
@@ -129,9 +132,7 @@ class Transcript:
     @property
     def answer_text(self) -> str:
         """What the first choice answered; reasoning in events before it is left out, as chats leave it out."""
-        start = self.stamps_ns.index(self.first_answer_ns) if self.first_answer_ns is not None else 0
-        spoken = zip(self.choices[start:], self.texts[start:], strict=True)
-        return "".join(text for choice, text in spoken if choice == 0)
+        return "".join(text for choice, text in self.texts[self._reasons :] if choice == 0)
 
     @property
     def reasoning_tokens(self) -> int | None:
@@ -158,7 +159,7 @@ class Transcript:
     def counted_tokens(self, count_tokens: CountTokens) -> int:
         """By the model's tokenizer, over the whole text of each choice."""
         whole: dict[int, list[str]] = {}
-        for choice, text in zip(self.choices, self.texts, strict=True):
+        for choice, text in self.texts:
             whole.setdefault(choice, []).append(text)
         return sum(count_tokens("".join(texts)) for texts in whole.values())
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from runners.load import answer
 from runners.load.dialects import form
 from runners.load.exchange import Exchange
-from runners.load.repeats import repeats
+from runners.load.repeats import Repeats, repeats
 from runners.load.sse import Decoder
+from runners.load.stamped import StampedBytes
 from runners.spec import Dialect
 
 TEXT = st.one_of(
@@ -47,16 +48,17 @@ def test_rows_are_the_same_with_and_without_the_short_way(chunks):
         text = b"data: " + json.dumps(chunk, ensure_ascii=ascii_only).encode() + b"\n\n"
         pieces += [text[:cut], text[cut:]] if cut else [text]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answer, "repeats", lambda body, event, text: ([], array("q")))
+        patch.setattr(answer, "repeats", lambda came, event, text: None)
         long_way = row_of(pieces)
     assert row_of(pieces) == long_way
 
 
-def repeated(body: bytes, text: str) -> tuple[list[str], list[int]]:
+def repeated(body: bytes, text: str) -> Repeats | None:
+    """In a body of which byte ``i`` came at ``i`` ns."""
     event = Decoder(body).next()
     assert event is not None
-    texts, ends = repeats(body, event, text)
-    return texts, list(ends)
+    each = array("q", range(len(body)))
+    return repeats(StampedBytes(body, array("q", (i + 1 for i in each)), each), event, text)
 
 
 @pytest.mark.parametrize("closing", [b"\n\n", b"\r\n\r\n"])
@@ -65,10 +67,11 @@ def test_repeated_events_are_recognised_up_to_the_first_that_is_not(closing):
     texts = [f"token {i} \u00fc" for i in range(700)]
     run = [event % text.encode() for text in ["one", *texts]]
     for other in (b'data: {"id":2,"content":"two"}\n\n', event % b't\\"wo', event % b"", event % b"\xff", b"data"):
-        found, ends = repeated(b"".join(run) + other + b"".join(run), "one")
-        assert found == texts[: len(found)]
-        assert len(found) == len(texts)
-        assert ends == [len(b"".join(run[: i + 2])) for i in range(len(ends))]
+        found = repeated(b"".join(run) + other + b"".join(run), "one")
+        assert found is not None
+        assert found.text == "".join(texts)
+        assert list(found.stamps_ns) == [len(b"".join(run[: i + 2])) - 1 for i in range(len(texts))]
+        assert found.end == len(b"".join(run))
 
 
 @pytest.mark.parametrize(
@@ -81,4 +84,4 @@ def test_repeated_events_are_recognised_up_to_the_first_that_is_not(closing):
     ],
 )
 def test_a_text_whose_place_is_not_certain_is_not_looked_for(event, text):
-    assert repeated(event.replace(b"%b", b"x") + event.replace(b"%b", b"y"), text) == ([], [])
+    assert repeated(event.replace(b"%b", b"x") + event.replace(b"%b", b"y"), text) is None
