@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import floor
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,11 @@ Offsets = NDArray[np.int64]
 
 
 class Pacing(Protocol):
-    """Asked before each send. All times are CLOCK_MONOTONIC nanoseconds."""
+    """Asked before each send. All times are CLOCK_MONOTONIC nanoseconds. ``follows``: what an answer says decides what
+    is sent next.
+    """
+
+    follows: ClassVar[bool]
 
     def next_due_ns(self, now_ns: int, in_flight: int) -> int | None:
         """When the next request is to be sent (now or earlier: at once); None: not before another one ends."""
@@ -60,6 +64,7 @@ class ClosedLoop:
     """``concurrency`` requests in flight while ``span`` lasts; with ``rise_from`` the number grows to that evenly over
     the measured part, whose end must then be a time."""
 
+    follows: ClassVar[bool] = False
     concurrency: int
     span: Span
     rise_from: float | None = None
@@ -97,6 +102,7 @@ class ClosedLoop:
 class OpenLoop:
     """Sends at ``due_ns`` whatever comes back, up to ``max_in_flight``; beyond it requests wait and their lag shows."""
 
+    follows: ClassVar[bool] = False
     due_ns: Offsets
     span: Span
     max_in_flight: int

@@ -3,6 +3,7 @@
 import heapq
 from dataclasses import dataclass, field
 from itertools import count
+from typing import ClassVar
 
 from runners.load.arrivals import ClosedLoop, OpenLoop, Span
 from runners.load.workloads.base import Turn
@@ -14,6 +15,7 @@ class Chains:
     that follow are sent when they are due, whatever ``starts`` says, while ``span`` lasts.
     """
 
+    follows: ClassVar[bool] = True
     starts: ClosedLoop | OpenLoop
     span: Span
     following: Turn | None = None

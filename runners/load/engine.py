@@ -27,6 +27,9 @@ _IDLE_WAIT_MS = 50
 #: So long may sending take before what has arrived is read: of packets that wait together only the last one's stamp is
 #: kept.
 _BURST_NS = 300_000
+#: So long are answers that end received before requests take their places. These then go out close together, and what
+#: comes back does: where each event came by itself, waking up for it would cost many times what reading it does.
+_GATHER_NS = 1_000_000
 
 
 class Engine:
@@ -76,6 +79,7 @@ class Engine:
         asleep_ns = receiver.asleep_ns
         self._look_ns = 0
         self._pacing = pacing
+        self._finished.hurry = pacing.follows
         with small_pages(), precedence() as self.scheduled:
             before_ns = waited_ns()
             self._loop(pacing, next_exchange, round(drain_s * 1e9), on_tick)
@@ -125,7 +129,7 @@ class Engine:
                         self._check_timers(now)
                     if on_tick:
                         on_tick(now)
-            now = self._wait()
+            now = self._wait(now)
 
     def _send_due(self, pacing: Pacing, next_exchange: Callable[[bool], Exchange], now: int) -> int:
         """Sends what is due; sets when to look again, unless an exchange ends before. Returns the time after it."""
@@ -143,16 +147,25 @@ class Engine:
             now = monotonic_ns()
         return now
 
-    def _wait(self) -> int:
+    def _wait(self, now: int) -> int:
         """One sleep and what woke it; reads finished exchanges when nothing did. Returns the time after it."""
-        receiver, waiting = self._watch.receiver, bool(self._finished)
-        for received in receiver.wait(0, 0) if waiting else receiver.wait(_IDLE_WAIT_MS, self._look_ns):
-            connection = self._watch.connections.get(received.fd)
-            if connection is None:
-                self._watch.ring(received.fd)
-            else:
-                self._serve(connection, received)
-        if waiting and (receiver.idle or self._finished.pressing):
+        receiver, due_ns, read_at_ns = self._watch.receiver, self._look_ns, self._finished.read_at_ns
+        reads = now >= read_at_ns
+        if reads:
+            events = receiver.wait(0, 0)
+        else:
+            wait_ms = min(_IDLE_WAIT_MS, (read_at_ns - now) / 1e6 + 1)
+            events = receiver.wait(int(wait_ms), int(min(due_ns, read_at_ns)))
+        gathered_ns = min(due_ns, monotonic_ns() + _GATHER_NS)
+        while events:
+            for received in events:
+                connection = self._watch.connections.get(received.fd)
+                if connection is None:
+                    self._watch.ring(received.fd)
+                else:
+                    self._serve(connection, received)
+            events = receiver.wait(0, 0) if monotonic_ns() < gathered_ns else []
+        if (reads and receiver.idle) or self._finished.pressing:
             self._hand_over()
         return monotonic_ns()
 
