@@ -1,14 +1,19 @@
 """No event of a stream is lost and each has its own stamp, however the stream goes on."""
 
+import math
 import time
 
 import pytest
 
 from runners.load.answer import row_of
+from runners.load.arrivals import ClosedLoop, Span
+from runners.load.backlog import Backlog
 from runners.load.check import exchange_once
+from runners.load.engine import Engine
+from runners.load.exchange import Exchange
 from runners.load.target import Requests, base_endpoint, destination
 from runners.spec import Target, Timeouts
-from tests.services.misbehaving import Wire, serving
+from tests.services.misbehaving import Wire, good, serving
 
 TIMEOUTS = Timeouts(connect_s=2.0, first_byte_s=0.5, idle_s=0.3, total_s=5.0)
 GAP_S = 0.004
@@ -44,3 +49,40 @@ def test_no_event_of_a_stream_is_lost_and_each_has_its_own_stamp(end, count):
     assert (row["events"], row["counted_tokens"]) == (count, count)
     offsets = row["event_offsets_ns"].tolist()
     assert offsets == sorted(set(offsets))
+
+
+class Following(ClosedLoop):
+    follows = True
+
+
+def least_wait_ms(loop: type[ClosedLoop]) -> float:
+    """Of answers, for being read while others are under way."""
+    waited_ms = list[float]()
+    with serving({"m": good}) as server:
+        request = Requests(base_endpoint(server.url), Target(server.url, "m")).build("hi", 1)
+
+        def finished(exchange: Exchange) -> None:
+            if engine.in_flight:
+                waited_ms.append((time.monotonic_ns() - exchange.end_ns) / 1e6)
+
+        engine = Engine(destination(base_endpoint(server.url)), TIMEOUTS, finished)
+        engine.drive(loop(8, Span(0, requests=200)), lambda _: Exchange(request), drain_s=5)
+        engine.close()
+    return min(waited_ms)
+
+
+def test_answers_are_read_once_those_that_end_together_have_ended_unless_they_decide_what_is_sent_next():
+    assert least_wait_ms(ClosedLoop) >= 1
+    assert least_wait_ms(Following) < 1
+
+
+def test_what_ended_waits_for_no_more_than_10_ms_for_what_ends_after_it():
+    backlog = Backlog()
+    assert backlog.read_at_ns == math.inf
+    for end_ms in (5, 6, 30):
+        exchange = Exchange(b"")
+        exchange.end_ns = end_ms * 1_000_000
+        backlog.add(exchange)
+        assert backlog.read_at_ns == min(end_ms + 1, 15) * 1_000_000
+    backlog.hurry = True
+    assert backlog.read_at_ns == 0
