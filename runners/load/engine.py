@@ -276,6 +276,8 @@ class Engine:
     def _add(self, connection: Connection, exchange: Exchange, stamp_ns: int, data: bytes) -> None:
         response = exchange.response
         try:
+            if connection.encrypted and response.between_chunks and response.keep(stamp_ns, data):
+                return
             if response.add(stamp_ns, data):
                 self._complete(connection, exchange)
             elif response.between_chunks and not connection.encrypted:

@@ -130,6 +130,15 @@ class Response:
         self._kept.append((len(self.stamps_ns), kept))
         self.bytes_in += kept.bytes_in
 
+    def keep(self, stamp_ns: int, data: bytes) -> bool:
+        """Takes one read, where a chunk begins next, if it is whole chunks and nothing else."""
+        before = len(self.stamps_ns)
+        if not self._kept or self._kept[-1][0] != before:
+            self._kept.append((before, Kept()))
+        taken = len(data) <= self.bytes_left and self._kept[-1][1].keep(stamp_ns, data)
+        self.bytes_in += len(data) if taken else 0
+        return taken
+
     def end_of_stream(self) -> None:
         """The peer closed: completes a body that is delimited by the close."""
         if self.headers_read is not None and not self.chunked and self._left is None:

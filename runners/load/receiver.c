@@ -38,7 +38,7 @@ struct event {
 /* Whole chunks: for each read its struct record, and behind it the chunks' data. size is that of all data. */
 struct kept {
     uint8_t *records;
-    int64_t size, reads, bytes_in;
+    int64_t size, reads, bytes_in, capacity;
 };
 
 struct record {
@@ -48,7 +48,7 @@ struct record {
 /* A read must touch few places: after a sleep each of them is out of every cache. */
 struct stream {
     struct kept kept;
-    int64_t floor_ns, bytes_left, capacity;
+    int64_t floor_ns, bytes_left;
     enum mode mode;
 };
 
@@ -163,7 +163,6 @@ void receiver_forget(struct receiver *r, int fd) {
     if (!s) return;
     s->mode = LEAVE;
     s->floor_ns = 0;
-    s->capacity = 0;
     receiver_release(&s->kept);
 }
 
@@ -174,7 +173,6 @@ void receiver_take(struct receiver *r, int fd, struct kept *out) {
     if (!s || !s->kept.reads) return;
     *out = s->kept;
     memset(&s->kept, 0, sizeof s->kept);
-    s->capacity = 0;
 }
 
 /* Once: makes records the data alone, and gives the stamp of each read and how much of the body was there after it. */
@@ -193,16 +191,16 @@ void receiver_unpack(struct kept *kept, int64_t before_it, int64_t *stamps_ns, i
 }
 
 /* Where the next record goes: room for it and for bytes of data. NULL: out of memory. */
-static uint8_t *room(struct stream *s, int64_t bytes) {
-    int64_t used = s->kept.size + s->kept.reads * (int64_t)sizeof(struct record);
+static uint8_t *room(struct kept *kept, int64_t bytes) {
+    int64_t used = kept->size + kept->reads * (int64_t)sizeof(struct record);
     int64_t needed = used + (int64_t)sizeof(struct record) + bytes;
-    if (needed > s->capacity) {
-        uint8_t *moved = realloc(s->kept.records, (size_t)needed * 2);
+    if (needed > kept->capacity) {
+        uint8_t *moved = realloc(kept->records, (size_t)needed * 2);
         if (!moved) return NULL;
-        s->kept.records = moved;
-        s->capacity = needed * 2;
+        kept->records = moved;
+        kept->capacity = needed * 2;
     }
-    return s->kept.records + used;
+    return kept->records + used;
 }
 
 static int digit(uint8_t c) {
@@ -222,7 +220,7 @@ static int64_t chunk(const uint8_t *in, int64_t size, int64_t *data) {
 }
 
 /* Keeps a read whose bytes are at in, which may be where they go, if it is whole chunks. */
-static bool keep(struct stream *s, uint8_t *in, int64_t size, int64_t stamp_ns, uint8_t *to) {
+static bool keep(struct kept *kept, const uint8_t *in, int64_t size, int64_t stamp_ns, uint8_t *to) {
     int64_t data, length, at = 0;
     for (; at < size; at += data + length + 2)
         if (!(length = chunk(in + at, size - at, &data))) return false;
@@ -233,11 +231,16 @@ static bool keep(struct stream *s, uint8_t *in, int64_t size, int64_t stamp_ns, 
         memmove(put + record.size, in + at + data, (size_t)length);
     }
     memcpy(to, &record, sizeof record);
-    s->kept.size += record.size;
-    s->kept.reads++;
-    s->kept.bytes_in += size;
-    s->bytes_left -= size;
+    kept->size += record.size;
+    kept->reads++;
+    kept->bytes_in += size;
     return true;
+}
+
+/* The same for a read that was decrypted elsewhere. */
+int receiver_keep(struct kept *kept, const uint8_t *in, int64_t size, int64_t stamp_ns) {
+    uint8_t *to = room(kept, size);
+    return to && keep(kept, in, size, stamp_ns, to);
 }
 
 /* Reads fd once; false when there is nothing to report of it, otherwise its bytes are in bytes[slot]. */
@@ -246,7 +249,7 @@ static bool receive(struct receiver *r, int fd, struct stream *s, int slot) {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(sizeof(struct timespec))];
     } control;
-    uint8_t *bytes = r->bytes[slot], *to = s->mode == CHUNKS ? room(s, USUAL_BYTES) : NULL;
+    uint8_t *bytes = r->bytes[slot], *to = s->mode == CHUNKS ? room(&s->kept, USUAL_BYTES) : NULL;
     uint8_t *first = to ? to + sizeof(struct record) : bytes;
     struct iovec into[2] = {{first, USUAL_BYTES}, {bytes + USUAL_BYTES, READ_BYTES - USUAL_BYTES}};
     struct msghdr message = {
@@ -265,10 +268,12 @@ static bool receive(struct receiver *r, int fd, struct stream *s, int slot) {
         r->delays_ns[r->delays++ % DELAYS] = read_ns - stamp_ns;
     }
     if (to && size > 0) {
-        bool usual = size <= USUAL_BYTES;
-        if (usual && size <= s->bytes_left && keep(s, first, size, stamp_ns, to)) return false;
-        memcpy(bytes, first, (size_t)(usual ? size : USUAL_BYTES));
-        if (!usual && size <= s->bytes_left && (to = room(s, size)) && keep(s, bytes, size, stamp_ns, to)) return false;
+        bool usual = size <= USUAL_BYTES, kept = size <= s->bytes_left;
+        if (usual && kept) kept = keep(&s->kept, first, size, stamp_ns, to);
+        if (!usual || !kept) memcpy(bytes, first, (size_t)(usual ? size : USUAL_BYTES));
+        if (!usual && kept) kept = receiver_keep(&s->kept, bytes, size, stamp_ns);
+        s->bytes_left -= size;
+        if (kept) return false;
     }
     if (s->mode == CHUNKS) s->mode = READ;
     struct event *event = &r->events[slot];

@@ -63,7 +63,12 @@ class Kept(ctypes.Structure):
         ("size", ctypes.c_int64),
         ("reads", ctypes.c_int64),
         ("bytes_in", ctypes.c_int64),
+        ("_capacity", ctypes.c_int64),
     )
+
+    def keep(self, stamp_ns: int, data: bytes) -> bool:
+        """Adds a read if it is whole chunks."""
+        return bool(_keep(ctypes.byref(self), data, len(data), stamp_ns))
 
     def unpack(self, before_it: int) -> tuple[bytes, "array[int]", "array[int]"]:
         """(data, stamps_ns, ends), once: after the read stamped ``stamps_ns[i]`` the body had ``ends[i]`` bytes, those
@@ -102,6 +107,7 @@ _keep_chunks = function("receiver_keep_chunks", None, _state, _fd, _number)
 _heard_ns = function("receiver_heard_ns", _number, _state, _fd)
 _forget = function("receiver_forget", None, _state, _fd)
 _take = function("receiver_take", None, _state, _fd, ctypes.POINTER(Kept))
+_keep = function("receiver_keep", ctypes.c_int, ctypes.POINTER(Kept), ctypes.c_char_p, _number, _number)
 _unpack = function("receiver_unpack", None, ctypes.POINTER(Kept), _number, ctypes.c_void_p, ctypes.c_void_p)
 _release = function("receiver_release", None, ctypes.POINTER(Kept))
 _read = function("receiver_read", ctypes.c_int, _state, _fd)

@@ -298,6 +298,8 @@ class Connection:
         try:
             while piece := self._tls.read(READ_BYTES):
                 pieces.append(piece)
+                if not self._incoming.pending and not self._tls.pending():
+                    return b"".join(pieces), False
             return b"".join(pieces), True
         except ssl.SSLWantReadError:
             return b"".join(pieces), False

@@ -100,6 +100,25 @@ def test_kept_and_reported_reads_come_to_what_the_reads_are_alone(shards):
     assert list(stamps_ns) == sorted(stamps_ns)
 
 
+@given(st.lists(SHARDS, max_size=12))
+def test_decrypted_reads_that_are_kept_come_to_what_the_reads_are_alone(shards):
+    expected, error = alone([HEAD, *shards])
+    response, found, kept = Response(), None, 0
+    try:
+        for stamp, shard in enumerate([HEAD, *shards]):
+            if response.between_chunks and response.keep(stamp, shard):
+                kept += 1
+            else:
+                response.add(stamp, shard)
+    except ProtocolError as caught:
+        found = type(caught)
+    assert found is error
+    assert kept >= sum(shard == b"1\r\na\r\n" for shard in shards[:1])
+    assert (response.complete, response.bytes_in) == (expected.complete, expected.bytes_in)
+    body, whole = response.body(), expected.body()
+    assert (body.data, body.ends, body.stamps_ns) == (whole.data, whole.ends, whole.stamps_ns)
+
+
 def test_a_stream_of_chunks_is_reported_at_its_head_and_its_end_alone_and_each_read_keeps_its_stamp():
     sent_ns = []
     with pair() as wire:
