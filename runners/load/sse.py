@@ -12,7 +12,7 @@ MAX_EVENT_BYTES = 4 * 1024 * 1024
 MAX_LINES = 1_000_000
 _LINE_END = re.compile(rb"\r\n?|\n")
 #: The usual event, one line of data.
-_USUAL = re.compile(rb"data: ?([^\r\n]+)(?:\n\n|\r\n\r\n)")
+_USUAL = re.compile(rb"data: ?+([^\r\n]+)(?:\n\n|\r\n\r\n)")
 
 
 class EventTooLarge(Exception):

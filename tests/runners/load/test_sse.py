@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.load.sse import MAX_EVENT_BYTES, Decoder, EventTooLarge
+from runners.load.sse import MAX_EVENT_BYTES, Decoder, Event, EventTooLarge
 
 LINE = st.sampled_from(
     [
@@ -14,6 +14,7 @@ LINE = st.sampled_from(
         b"data:b",
         b"data",
         b"data:  c",
+        b"data: ",
         b"event: error",
         b"id: 7",
         b": note",
@@ -93,3 +94,12 @@ def test_an_event_over_the_limit_is_refused_and_those_before_it_are_kept(line):
     assert decoder.next() == (b"", b"a", 0, 9)
     with pytest.raises(EventTooLarge):
         decoder.next()
+
+
+@pytest.mark.parametrize(
+    ("line", "data"), [(b"data: ", b""), (b"data:", b""), (b"data:  a", b" a"), (b"data:a", b"a"), (b"data: a ", b"a ")]
+)
+@pytest.mark.parametrize("closing", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n"])
+def test_one_space_behind_the_colon_is_left_out(line, data, closing):
+    event = Decoder(line + closing + b"data: next\n\n").next()
+    assert event == Event(b"", data, 0, len(line + closing))
