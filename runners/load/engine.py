@@ -156,6 +156,17 @@ class Engine:
         else:
             wait_ms = min(_IDLE_WAIT_MS, (read_at_ns - now) / 1e6 + 1)
             events = receiver.wait(int(wait_ms), int(min(due_ns, read_at_ns)))
+        self._serve_all(events, due_ns)
+        if (reads and receiver.idle) or self._finished.pressing:
+            self._hand_over()
+        return monotonic_ns()
+
+    def _hand_over(self) -> None:
+        self._on_finished(self._finished.take())
+        self._look_ns = 0
+
+    def _serve_all(self, events: list[Received], due_ns: int) -> None:
+        """Serves them and what came meanwhile, until a request is due or _GATHER_NS have passed."""
         gathered_ns = min(due_ns, monotonic_ns() + _GATHER_NS)
         while events:
             for received in events:
@@ -164,14 +175,7 @@ class Engine:
                     self._watch.ring(received.fd)
                 else:
                     self._serve(connection, received)
-            events = receiver.wait(0, 0) if monotonic_ns() < gathered_ns else []
-        if (reads and receiver.idle) or self._finished.pressing:
-            self._hand_over()
-        return monotonic_ns()
-
-    def _hand_over(self) -> None:
-        self._on_finished(self._finished.take())
-        self._look_ns = 0
+            events = self._watch.receiver.wait(0, 0) if monotonic_ns() < gathered_ns else []
 
     def _serve(self, connection: Connection, received: Received) -> None:
         if not connection.open:
