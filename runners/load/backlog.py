@@ -9,7 +9,7 @@ _MAX_WAITING = 2_048
 _MAX_BYTES = 64_000_000
 #: Requests that ended together: those that take their places go out before any answer is read, which takes a fraction
 #: of a millisecond. So long after the last one's end, or at the latest so long after the first one's.
-_CALM_NS, _LATEST_NS = 1_000_000, 10_000_000
+_CALM_NS, _LATEST_NS = 2_000_000, 10_000_000
 #: Too many requests, or no money left: only the answer's text tells, so it is read before others.
 _MAY_STOP_THE_RUN = 429
 

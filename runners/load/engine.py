@@ -15,6 +15,7 @@ from runners.load.framing import ProtocolError, Response, TooManyBytes
 from runners.load.hugepages import small_pages
 from runners.load.outcomes import Outcome
 from runners.load.patience import Patience
+from runners.load.pool import Pool
 from runners.load.precedence import precedence, waited_ns
 from runners.load.receiver import KernelClock, Received
 from runners.load.timers import next_limit, shortest_ns
@@ -27,9 +28,12 @@ _IDLE_WAIT_MS = 50
 #: So long may sending take before what has arrived is read: of packets that wait together only the last one's stamp is
 #: kept.
 _BURST_NS = 300_000
-#: So long are answers that end received before requests take their places. These then go out close together, and what
-#: comes back does: where each event came by itself, waking up for it would cost many times what reading it does.
-_GATHER_NS = 1_000_000
+#: So long does the place of an answer that ended stay empty, at most this part of what the last one took, while others
+#: end: requests that go out close together bring back what comes close together. Where each event came by itself,
+#: waking up for it would cost many times what reading it does.
+_GATHER_NS, _GATHER_PART = 1_000_000, 1_000
+#: So many new connections wait for each other, too, before their requests are sent.
+_OPEN_TOGETHER = 64
 
 
 class Engine:
@@ -48,7 +52,8 @@ class Engine:
         self._timeouts = timeouts
         self._on_finished = on_finished
         self._watch = Watch()
-        self._idle: list[Connection] = []
+        self._pool = Pool(destination, self._watch)
+        self._gather_ns = _GATHER_NS
         self._finished = Backlog()
         self._patience = Patience()
         self._next_scan_ns = 0
@@ -99,7 +104,7 @@ class Engine:
 
     def close(self) -> None:
         for connection in list(self._watch.connections.values()):
-            self._drop(connection)
+            self._pool.drop(connection)
         self._watch.close()
 
     # the loop
@@ -145,7 +150,16 @@ class Engine:
                 break
             self._begin(pacing, next_exchange, now)
             now = monotonic_ns()
+        if self._look_ns > now or len(self._pool.opened) >= _OPEN_TOGETHER:
+            self._send_opened()
         return now
+
+    def _send_opened(self) -> None:
+        """Sends the requests for which new connections stand."""
+        opened, self._pool.opened = self._pool.opened, []
+        for connection in opened:
+            if connection.exchange is not None and not self.stop_reason:
+                self._attach(connection, connection.exchange)
 
     def _wait(self, now: int) -> int:
         """One sleep and what woke it; reads finished exchanges when nothing did. Returns the time after it."""
@@ -155,8 +169,13 @@ class Engine:
             events = receiver.wait(0, 0)
         else:
             wait_ms = min(_IDLE_WAIT_MS, (read_at_ns - now) / 1e6 + 1)
-            events = receiver.wait(int(wait_ms), int(min(due_ns, read_at_ns)))
-        self._serve_all(events, due_ns)
+            events = receiver.wait(int(wait_ms), int(min(due_ns, read_at_ns)), self._gather_ns)
+        for received in events:
+            connection = self._watch.connections.get(received.fd)
+            if connection is None:
+                self._watch.ring(received.fd)
+            else:
+                self._serve(connection, received)
         if (reads and receiver.idle) or self._finished.pressing:
             self._hand_over()
         return monotonic_ns()
@@ -164,18 +183,6 @@ class Engine:
     def _hand_over(self) -> None:
         self._on_finished(self._finished.take())
         self._look_ns = 0
-
-    def _serve_all(self, events: list[Received], due_ns: int) -> None:
-        """Serves them and what came meanwhile, until a request is due or _GATHER_NS have passed."""
-        gathered_ns = min(due_ns, monotonic_ns() + _GATHER_NS)
-        while events:
-            for received in events:
-                connection = self._watch.connections.get(received.fd)
-                if connection is None:
-                    self._watch.ring(received.fd)
-                else:
-                    self._serve(connection, received)
-            events = self._watch.receiver.wait(0, 0) if monotonic_ns() < gathered_ns else []
 
     def _serve(self, connection: Connection, received: Received) -> None:
         if not connection.open:
@@ -193,41 +200,27 @@ class Engine:
         exchange = next_exchange(warmup)
         exchange.due_ns, exchange.warmup, exchange.ready_ns = due_ns, warmup, now
         self.in_flight += 1
-        if self._idle:
-            connection = self._idle.pop()
-            connection.reused = True
-            self._attach(connection, exchange)
-        else:
+        connection = self._pool.reuse()
+        if connection is None:
             self._connect(exchange)
+        else:
+            self._attach(connection, exchange)
 
     def _connect(self, exchange: Exchange) -> None:
         try:
-            connection = Connection(self._destination)
+            self._pool.open(exchange)
         except TransportError as error:
             self._end(exchange, error.outcome, error.detail)
-            return
-        connection.exchange = exchange
-        self._watch.add(connection)
 
     def _set_up(self, connection: Connection, step: Callable[[], Progress]) -> None:
         """Goes on with connecting by one ``step`` of the connection."""
-        fd, exchange = connection.fd, connection.exchange
+        exchange = connection.exchange
         try:
-            progress = step()
+            self._pool.set_up(connection, step)
         except TransportError as error:
-            self._watch.forget(fd)
-            self._drop(connection)
             if exchange is not None:
                 self._end(exchange, error.outcome, error.detail)
-            return
-        if progress is Progress.MOVED:  # another descriptor; closing the old one took it out of epoll
-            self._watch.forget(fd)
-            self._watch.add(connection)
-        elif progress is Progress.READY and exchange is not None:
-            exchange.connect_ns = (exchange.connect_ns or 0) + monotonic_ns() - connection.started_ns
-            self._attach(connection, exchange)
-        else:
-            self._watch.change(connection, writing=connection.want_write)
+        self._look_ns = 0
 
     def _attach(self, connection: Connection, exchange: Exchange) -> None:
         connection.exchange = exchange
@@ -268,7 +261,7 @@ class Engine:
             return
         if exchange is None:  # an idle connection was closed by the server, or it speaks unasked
             if data or end:
-                self._drop(connection)
+                self._pool.drop(connection)
             return
         if received.kept:
             self._take_kept(connection, exchange)
@@ -302,9 +295,9 @@ class Engine:
         reusable = response.keep_alive and not response.surplus and not exchange.unsent
         connection.exchange = None
         if reusable:
-            self._idle.append(connection)
+            self._pool.keep(connection)
         else:
-            self._drop(connection)
+            self._pool.drop(connection)
         self._end(exchange, None)
 
     def _closed(self, connection: Connection, exchange: Exchange) -> None:
@@ -327,7 +320,7 @@ class Engine:
     def _broken(self, connection: Connection, error: Exception) -> None:
         exchange = connection.exchange
         if exchange is None:
-            self._drop(connection)
+            self._pool.drop(connection)
         elif not exchange.response.stamps_ns and self._may_resend(connection, exchange):
             self._retry(connection, exchange)
         elif isinstance(error, TransportError):
@@ -340,7 +333,7 @@ class Engine:
 
     def _retry(self, connection: Connection, exchange: Exchange) -> None:
         """A kept connection died before any byte of the answer: once more on a fresh one; the clock goes on."""
-        self._drop(connection)
+        self._pool.drop(connection)
         exchange.retried = True
         exchange.response = Response()
         self._connect(exchange)
@@ -350,7 +343,7 @@ class Engine:
     def _finish(self, connection: Connection, exchange: Exchange, outcome: Outcome | None, detail: str = "") -> None:
         self._take_kept(connection, exchange)
         connection.exchange = None
-        self._drop(connection)
+        self._pool.drop(connection)
         self._end(exchange, outcome, detail)
 
     def _end(self, exchange: Exchange, outcome: Outcome | None, detail: str = "") -> None:
@@ -361,15 +354,11 @@ class Engine:
             self._pacing.next_due_ns(monotonic_ns(), self.in_flight)  # it notes whether a request waited for this place
         self.in_flight -= 1
         self._look_ns = 0
+        if outcome is None:
+            self._gather_ns = min(_GATHER_NS, (exchange.end_ns - exchange.sent_ns) // _GATHER_PART)
         self._finished.add(exchange)
         if reason := self._patience.reason_to_stop(exchange):
             self.stop(reason)
-
-    def _drop(self, connection: Connection) -> None:
-        self._watch.remove(connection)
-        if connection in self._idle:
-            self._idle.remove(connection)
-        connection.close()
 
     def _cancel_all(self, reason: str) -> None:
         for connection in list(self._watch.connections.values()):
@@ -378,6 +367,7 @@ class Engine:
 
     def _check_timers(self, now: int) -> None:
         """Ends what took too long, and sets when to look again."""
+        self._send_opened()
         limits, receiver = self._timeouts, self._watch.receiver
         self._limit_ns = now + shortest_ns(limits, len(self._destination.addresses))
         for connection in list(self._watch.connections.values()):

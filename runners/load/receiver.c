@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,7 +49,7 @@ struct record {
 /* A read must touch few places: after a sleep each of them is out of every cache. */
 struct stream {
     struct kept kept;
-    int64_t floor_ns, bytes_left;
+    int64_t floor_ns, bytes_left, told_in;
     enum mode mode;
 };
 
@@ -62,6 +63,7 @@ struct receiver {
     int epoll;
     int streams_capacity;
     struct stream *streams;
+    int64_t waits;
 };
 
 static int64_t clock_ns(clockid_t which) {
@@ -283,38 +285,63 @@ static bool receive(struct receiver *r, int fd, struct stream *s, int slot) {
     return true;
 }
 
-/* Reports fd in events[slot], reading it where that is asked for; false when all of it was kept. */
-static bool serve(struct receiver *r, int fd, uint32_t mask, int slot) {
+enum news { NO_NEWS, CAN_WAIT, PRESSING };
+
+/* Reports fd in events[slot], reading it where that is asked for. Bytes can wait to be told together with others. */
+static enum news serve(struct receiver *r, int fd, uint32_t mask, int slot) {
     struct event *event = &r->events[slot];
     struct stream *s = stream(r, fd);
     bool told = false;
     if (s && s->mode != LEAVE && mask != EPOLLOUT) {
         told = receive(r, fd, s, slot);
-        if (!told && !(mask & EPOLLOUT)) return false;
+        if (!told && !(mask & EPOLLOUT)) return NO_NEWS;
     }
     if (!told) event->size = NOTHING, event->kept = 0;
     event->fd = fd;
     event->mask = mask;
-    return true;
+    if (!told || event->size <= 0 || mask & EPOLLOUT) return PRESSING;
+    s->told_in = r->waits;
+    return CAN_WAIT;
 }
 
 /* Whether fd brought something to report, in events[0]. */
-int receiver_read(struct receiver *r, int fd) { return serve(r, fd, EPOLLIN, 0); }
+int receiver_read(struct receiver *r, int fd) { return serve(r, fd, EPOLLIN, 0) != NO_NEWS; }
+
+/* Until something is ready, or until_ns has come. */
+static void nap(int epoll, int64_t left_ns) {
+    if (left_ns <= 0) return;
+    struct timespec left = {left_ns / 1000000000, left_ns % 1000000000};
+    ppoll(&(struct pollfd){.fd = epoll, .events = POLLIN}, 1, &left, NULL);
+}
 
 /* Waits for events and reads, until there is something to report, until_ns has come, or nothing happened in timeout_ms.
+   What can wait is gathered until the first of it is gather_ns old, each descriptor once: by the second time the first
+   may have changed what it means.
    Returns how many events there are; ready is how many descriptors were, in the last look. -errno when epoll fails. */
-int receiver_wait(struct receiver *r, int timeout_ms, int64_t until_ns) {
+int receiver_wait(struct receiver *r, int timeout_ms, int64_t until_ns, int64_t gather_ns) {
     struct epoll_event ready[AT_ONCE];
     int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    int told = 0;
+    r->waits++;
     for (;;) {
-        int count = epoll_wait(r->epoll, ready, AT_ONCE, timeout_ms), told = 0;
+        bool pressing = false, first = !told;
+        if (told) nap(r->epoll, until_ns - now_ns);
+        int count = epoll_wait(r->epoll, ready, AT_ONCE - told, told ? 0 : timeout_ms);
         int64_t woken_ns = clock_ns(CLOCK_MONOTONIC);
         r->asleep_ns += woken_ns - now_ns;
         r->ready = count < 0 ? 0 : count;
-        if (count < 0) return errno == EINTR ? 0 : -errno;
+        if (count < 0) return told || errno == EINTR ? told : -errno;
         clock_refresh(&r->clock, woken_ns);
-        for (int i = 0; i < count; i++) told += serve(r, ready[i].data.fd, ready[i].events, told);
+        for (int i = 0; i < count; i++) {
+            int fd = ready[i].data.fd;
+            struct stream *s = stream(r, fd);
+            bool again = s && s->told_in == r->waits;
+            enum news news = again ? NO_NEWS : serve(r, fd, ready[i].events, told);
+            pressing |= again || news == PRESSING;
+            told += news != NO_NEWS;
+        }
         now_ns = clock_ns(CLOCK_MONOTONIC);
-        if (told || !count || now_ns >= until_ns) return told;
+        if (first && told && r->events[0].stamp_ns + gather_ns < until_ns) until_ns = r->events[0].stamp_ns + gather_ns;
+        if (pressing || !count || now_ns >= until_ns || told == AT_ONCE) return told;
     }
 }

@@ -111,7 +111,7 @@ _keep = function("receiver_keep", ctypes.c_int, ctypes.POINTER(Kept), ctypes.c_c
 _unpack = function("receiver_unpack", None, ctypes.POINTER(Kept), _number, ctypes.c_void_p, ctypes.c_void_p)
 _release = function("receiver_release", None, ctypes.POINTER(Kept))
 _read = function("receiver_read", ctypes.c_int, _state, _fd)
-_wait = function("receiver_wait", ctypes.c_int, _state, ctypes.c_int, _number)
+_wait = function("receiver_wait", ctypes.c_int, _state, ctypes.c_int, _number, _number)
 if _size() != ctypes.sizeof(_State):
     raise other_version()
 
@@ -173,11 +173,11 @@ class Receiver:
         """It is left alone from now on; nothing of it is kept."""
         _forget(self._state, fd)
 
-    def wait(self, timeout_ms: int, until_ns: int) -> list[Received]:
+    def wait(self, timeout_ms: int, until_ns: int, gather_ns: int = 0) -> list[Received]:
         """Waits and reads until there is something to tell, ``until_ns`` has come, or nothing has happened for
         ``timeout_ms``; a signal ends it too.
         """
-        count = _wait(self._state, timeout_ms, until_ns)
+        count = _wait(self._state, timeout_ms, until_ns, gather_ns)
         if count < 0:
             raise OSError(-count, os.strerror(-count))
         return [self._received(slot) for slot in range(count)]

@@ -2,9 +2,10 @@
 
 import select
 import socket
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 from hypothesis import given
@@ -48,21 +49,30 @@ class Pair:
 
 
 @contextmanager
-def pair() -> Iterator[Pair]:
-    with socket.create_server(("127.0.0.1", 0)) as listener, select.epoll() as epoll:
-        client = socket.create_connection(listener.getsockname())
-        server, _ = listener.accept()
-        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        client.setblocking(False)
-        client.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        epoll.register(client.fileno(), select.EPOLLIN | select.EPOLLRDHUP)
+def wires(count: int) -> Iterator[list[Pair]]:
+    """So many of one receiver."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        epoll = stack.enter_context(select.epoll())
         receiver = Receiver(epoll.fileno())
-        receiver.read_from(client.fileno())
-        try:
-            yield Pair(receiver, server, client)
-        finally:
-            client.close()
-            server.close()
+        found = list[Pair]()
+        for _ in range(count):
+            client = stack.enter_context(socket.create_connection(listener.getsockname()))
+            server, _ = listener.accept()
+            stack.callback(server.close)
+            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.setblocking(False)
+            client.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+            epoll.register(client.fileno(), select.EPOLLIN | select.EPOLLRDHUP)
+            receiver.read_from(client.fileno())
+            found.append(Pair(receiver, server, client))
+        yield found
+
+
+@contextmanager
+def pair() -> Iterator[Pair]:
+    with wires(1) as (wire,):
+        yield wire
 
 
 def alone(pieces: list[bytes]) -> tuple[Response, type[Exception] | None]:
@@ -209,3 +219,63 @@ def test_waiting_ends_at_its_time_although_chunks_keep_coming(until_s):
         assert wire.receiver.wait(50, begin_ns + round(until_s * 1e9)) == []
         assert (time.monotonic_ns() - begin_ns) / 1e9 >= until_s
         assert wire.receiver.asleep_ns >= until_s * 0.8e9
+
+
+ENDLESS_NS = 2**62
+
+
+def gathered(first: Pair, gather_ns: int, until_ns: int, *later: Callable[[], object]) -> list[bytes | None]:
+    """What one wait tells: ``first`` has sent "a", each of ``later`` happens 5 ms after the one before."""
+
+    def go_on() -> None:
+        for step in later:
+            time.sleep(0.005)
+            step()
+
+    first.server.send(b"a")
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    told = first.receiver.wait(1000, until_ns, gather_ns)
+    thread.join()
+    return [received.data for received in told]
+
+
+def test_what_comes_of_others_meanwhile_is_told_together_with_the_first():
+    with wires(3) as (a, b, c):
+        told = gathered(a, 300_000_000, ENDLESS_NS, lambda: b.server.send(b"b"), lambda: c.server.send(b"c"))
+        assert told == [b"a", b"b", b"c"]
+        assert gathered(a, 0, ENDLESS_NS, lambda: b.server.send(b"b")) == [b"a"]
+        assert [received.data for received in a.receiver.wait(1000, ENDLESS_NS)] == [b"b"]
+
+
+def test_gathering_lasts_from_the_first_arrival_on_however_late_it_is_read():
+    with wires(2) as (a, b):
+        a.server.send(b"a")
+        time.sleep(0.2)
+        begin_ns = time.monotonic_ns()
+        (first,) = a.receiver.wait(1000, ENDLESS_NS, 100_000_000)
+        assert time.monotonic_ns() - begin_ns < 90_000_000
+        assert first.stamp_ns <= begin_ns - 150_000_000
+        begin_ns = time.monotonic_ns()
+        assert gathered(b, 60_000_000, ENDLESS_NS) == [b"a"]
+        assert time.monotonic_ns() - begin_ns >= 60_000_000
+
+
+def test_gathering_ends_when_something_is_due_or_nothing_can_be_gathered():
+    minute_ns = 60_000_000_000
+    with wires(2) as (a, b):
+        assert gathered(a, minute_ns, time.monotonic_ns() + 20_000_000) == [b"a"]
+        assert gathered(a, minute_ns, ENDLESS_NS, lambda: b.server.close()) == [b"a", b""]
+    with wires(2) as (a, b):  # the same once more: what it means depends on what the first led to
+        assert gathered(a, minute_ns, ENDLESS_NS, lambda: a.server.send(b"b")) == [b"a"]
+        assert [received.data for received in a.receiver.wait(1000, ENDLESS_NS)] == [b"b"]
+        a.receiver.forget(b.client.fileno())  # such as an alarm
+        assert gathered(a, minute_ns, ENDLESS_NS, lambda: b.server.send(b"b")) == [b"a", None]
+
+
+def test_as_many_are_gathered_as_can_be_told_at_once():
+    with wires(70) as all_of_them:
+        for wire in all_of_them:
+            wire.server.send(b"x")
+        receiver = all_of_them[0].receiver
+        assert [len(receiver.wait(1000, ENDLESS_NS, 60_000_000_000)), len(receiver.wait(1000, 0))] == [64, 6]
