@@ -32,7 +32,7 @@ _BURST_NS = 300_000
 #: end: requests that go out close together bring back what comes close together. Where each event came by itself,
 #: waking up for it would cost many times what reading it does.
 _GATHER_NS, _GATHER_PART = 1_000_000, 1_000
-#: So many new connections wait for each other, too, before their requests are sent.
+#: So many requests wait until all of them have their new connections, too.
 _OPEN_TOGETHER = 64
 
 
@@ -150,7 +150,7 @@ class Engine:
                 break
             self._begin(pacing, next_exchange, now)
             now = monotonic_ns()
-        if self._look_ns > now or len(self._pool.opened) >= _OPEN_TOGETHER:
+        if self._look_ns > now or now >= self._next_scan_ns or len(self._pool.opened) >= _OPEN_TOGETHER:
             self._send_opened()
         return now
 
@@ -367,7 +367,6 @@ class Engine:
 
     def _check_timers(self, now: int) -> None:
         """Ends what took too long, and sets when to look again."""
-        self._send_opened()
         limits, receiver = self._timeouts, self._watch.receiver
         self._limit_ns = now + shortest_ns(limits, len(self._destination.addresses))
         for connection in list(self._watch.connections.values()):
