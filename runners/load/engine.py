@@ -176,7 +176,9 @@ class Engine:
                 self._watch.ring(received.fd)
             else:
                 self._serve(connection, received)
-        if (reads and receiver.idle) or self._finished.pressing:
+        if reads and receiver.idle:
+            self._hand_over()
+        while self._finished.pressing:
             self._hand_over()
         return monotonic_ns()
 

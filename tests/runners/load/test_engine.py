@@ -77,6 +77,28 @@ def test_answers_are_read_once_those_that_end_together_have_ended_unless_they_de
     assert least_wait_ms(Following) < 2
 
 
+def test_answers_that_wait_to_be_read_do_not_pile_up_where_reading_is_slower_than_they_end(monkeypatch):
+    monkeypatch.setattr("runners.load.backlog._MAX_WAITING", 8)
+    waiting = list[int]()
+    with serving({"m": good}) as server:
+        request = Requests(base_endpoint(server.url), Target(server.url, "m")).build("hi", 1)
+
+        def read(_: Exchange) -> None:
+            waiting.append(len(begun) - engine.in_flight - len(waiting))
+            time.sleep(0.005)
+
+        def begin(_: bool) -> Exchange:
+            begun.append(1)
+            return Exchange(request)
+
+        begun = list[int]()
+        engine = Engine(destination(base_endpoint(server.url)), TIMEOUTS, read)
+        engine.drive(ClosedLoop(16, Span(0, requests=300)), begin, drain_s=5)
+        engine.close()
+    assert len(waiting) == 300
+    assert max(waiting) <= 8 + 2 * 16
+
+
 def test_requests_that_begin_together_are_sent_together_once_their_connections_stand():
     finished = list[Exchange]()
     with serving({"m": good}) as server:
