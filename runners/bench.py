@@ -117,6 +117,7 @@ class Bench:
         )
         refuse_too_short(checked)
         self._identity = identify(where, checked.requests.headers, secret=key, on_tick=waiting)[:2]
+        scraper.look()
         if self.spec.load.search is None:
             self._calibrate(fixed_stages(self.spec))
         self._read_idle(sampler)

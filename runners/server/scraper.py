@@ -21,6 +21,7 @@ from typing import Any, Self
 import runners
 from runners.address import AddressError, Endpoint, parse_endpoint
 from runners.lifeline import die_with
+from runners.load.check import OnTick
 from runners.load.records import Spool
 from runners.load.target import destination, tls_context
 from runners.load.transport import Destination
@@ -50,10 +51,17 @@ class Scraper:
     Without a process (switched off, or no address) the files are as if nothing had been found.
     """
 
-    def __init__(self, out: Path, process: "subprocess.Popen[bytes] | None", notes: list[dict[str, str]]) -> None:
+    def __init__(
+        self,
+        out: Path,
+        process: "subprocess.Popen[bytes] | None",
+        notes: list[dict[str, str]],
+        order: "_Order | None" = None,
+    ) -> None:
         self.marks_ns: list[int | None] = []
         self._out = out
         self._process = process
+        self._order = order
         self._notes = notes
         self._buffer = b""
         self._stopped = process is None
@@ -79,9 +87,30 @@ class Scraper:
             stderr=subprocess.DEVNULL,
             cwd=Path(runners.__file__).parents[1],
         )
-        scraper = cls(out, process, [])
+        scraper = cls(out, process, [], order)
         scraper._tell(order.to_json())
         return scraper
+
+    def look(self) -> None:
+        """Ends the process where the page proves not to be there, so that no stage waits for it to begin. To be called
+        once the server has answered: some have no page before.
+        """
+        end_ns = time.monotonic_ns() + round(MARK_TIMEOUT_S * 1e9)
+
+        def give_up(now_ns: int) -> None:
+            if now_ns > end_ns:
+                raise TimeoutError
+
+        if self._process is None or self._order is None:
+            return
+        account = _Account(url=self._order.url)
+        with contextlib.suppress(_PageError, TimeoutError):
+            _Page(self._order, account).read(give_up)
+        if account.hopeless:
+            self._stopped = True
+            self._process.kill()
+            self._process.communicate()
+            account.write(self._out)
 
     def mark(self) -> None:
         """Has the page read now, between two stages, and keeps when that was; at most MARK_TIMEOUT_S."""
@@ -240,39 +269,33 @@ class _Account:
         kept = ("engine", "url", "scrapes", "failed", "slowest_ms")
         return {name: getattr(self, name) for name in kept} | {"keys": list(self.keys), "notes": notes}
 
-
-class _Reader:
-    """Reads the page once at a time into the spool."""
-
-    def __init__(self, order: _Order, spool: Spool) -> None:
-        self.account = _Account(url=order.url)
-        self._order = order
-        self._spool = spool
-        self._engine: EngineMetrics | None = None
-
     @property
     def hopeless(self) -> bool:
-        return not self.account.scrapes and self.account.failed >= _TRIES
+        return not self.scrapes and self.failed >= _TRIES
 
-    def read(self) -> tuple[int, float]:
-        """(t_ns, sum of all counters). Raises _PageError, which is in the account by then."""
-        before = time.monotonic_ns()
+    def write(self, out: Path) -> None:
+        (out / DESCRIPTION_NAME).write_text(json.dumps(self.to_json()))
+
+
+class _Page:
+    """The page as it is now."""
+
+    def __init__(self, order: _Order, account: _Account) -> None:
+        self.account = account
+        self._order = order
+        self._engine: EngineMetrics | None = None
+
+    def read(self, on_tick: OnTick | None = None) -> list[tuple[str, Sample]]:
+        """Raises _PageError, which is in the account by then. ``on_tick`` may raise to give up."""
         try:
-            found = self._found()
+            return self._found(on_tick)
         except _PageError as error:
             self.account.failed = _TRIES if error.final and not self.account.scrapes else self.account.failed + 1
             self.account.note = error.note
             raise
-        after = time.monotonic_ns()
-        t_ns = (before + after) // 2
-        for key, sample in found:
-            self._spool.append({"t_ns": t_ns, "metric": key, "labels": sample.labels, "value": sample.value})
-        self.account.scrapes += 1
-        self.account.slowest_ms = max(self.account.slowest_ms, (after - before) / 1e6)
-        return t_ns, sum(sample.value for key, sample in found if key in BY_KEY and BY_KEY[key].kind is Kind.COUNTER)
 
-    def _found(self) -> list[tuple[str, Sample]]:
-        page = fetch(self._order.where, self._order.path, self._order.headers)
+    def _found(self, on_tick: OnTick | None) -> list[tuple[str, Sample]]:
+        page = fetch(self._order.where, self._order.path, self._order.headers, on_tick)
         if page is None:
             raise _PageError("metrics_no_answer", f"{self._order.url} gave no whole answer.", final=False)
         if page.status != 200 or len(page.text) > _MAX_PAGE_CHARS:
@@ -289,6 +312,27 @@ class _Reader:
             raise _PageError("metrics_unreadable", f"{self._order.url}: {error}.", final=False) from None
         self.account.engine, self.account.keys = self._engine.engine, tuple(keys_of(found))
         return found[:_MAX_ROWS]
+
+
+class _Reader:
+    """Reads the page once at a time into the spool."""
+
+    def __init__(self, order: _Order, spool: Spool) -> None:
+        self.account = _Account(url=order.url)
+        self._page = _Page(order, self.account)
+        self._spool = spool
+
+    def read(self) -> tuple[int, float]:
+        """(t_ns, sum of all counters). Raises _PageError, which is in the account by then."""
+        before = time.monotonic_ns()
+        found = self._page.read()
+        after = time.monotonic_ns()
+        t_ns = (before + after) // 2
+        for key, sample in found:
+            self._spool.append({"t_ns": t_ns, "metric": key, "labels": sample.labels, "value": sample.value})
+        self.account.scrapes += 1
+        self.account.slowest_ms = max(self.account.slowest_ms, (after - before) / 1e6)
+        return t_ns, sum(sample.value for key, sample in found if key in BY_KEY and BY_KEY[key].kind is Kind.COUNTER)
 
     def settle(self) -> int:
         """Reads until two readings in a row count the same, for engines count a moment after they answer."""
@@ -312,7 +356,7 @@ def scrape(order: _Order, out: Path) -> None:
         reader = _Reader(order, spool)
         due_s = time.monotonic()
         try:
-            while not reader.hopeless and (marks := _marks(due_s)) is not None:
+            while not reader.account.hopeless and (marks := _marks(due_s)) is not None:
                 if marks:
                     _answer(reader, marks)
                 if (now_s := time.monotonic()) >= due_s:
@@ -321,7 +365,7 @@ def scrape(order: _Order, out: Path) -> None:
                         reader.read()
                     spool.flush()
         finally:
-            (out / DESCRIPTION_NAME).write_text(json.dumps(reader.account.to_json()))
+            reader.account.write(out)
 
 
 def _marks(until_s: float) -> list[int] | None:

@@ -15,6 +15,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from runners.load.target import base_endpoint, destination
+from runners.server.scraper import Scraper
+from runners.spec import ServerMetrics, Target
 from tests.services.misbehaving import Wire, good, serving
 from tests.services.tls import Authority, serving_tls
 
@@ -75,6 +78,10 @@ def bench(
     return json.loads((out / "summary.json").read_text()), time.monotonic() - began
 
 
+def children() -> list[str]:
+    return Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+
+
 def codes(summary: dict[str, Any]) -> list[str]:
     return [note["code"] for note in summary["server"]["notes"]]
 
@@ -98,6 +105,41 @@ def test_a_page_that_cannot_be_read_is_a_note_and_the_run_is_valid_and_not_held_
     assert summary["stages"][0]["server"] is None
     assert pq.read_table(tmp_path / "server.parquet").num_rows == 0
     assert seconds < 20
+
+
+def started(url: str, out: Path) -> Scraper:
+    return Scraper.start(ServerMetrics(), destination(base_endpoint(url)), Target(url, "m"), [], out)
+
+
+def test_no_stage_waits_for_a_page_that_is_not_there(tmp_path):
+    with page(body("nothing here", 404)) as (url, _):
+        scraper = started(url.removesuffix("/metrics"), tmp_path)
+        scraper.look()
+        assert children() == []
+        scraper.mark()
+        scraper.stop()
+    account = scraper.describe()
+    assert [note["code"] for note in account["notes"]] == ["no_metrics_page"]
+    assert (account["url"], account["failed"], account["marks_ns"]) == (url, 5, [None])
+
+
+def test_a_page_that_fails_at_first_is_read_once_it_is_there(tmp_path):
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        body("llamacpp:requests_processing 0\n", 200 if there else 503)(handler)
+
+    there = list[int]()
+    with page(answer) as (url, _):
+        scraper = started(url.removesuffix("/metrics"), tmp_path)
+        scraper.look()
+        there.append(1)
+        for _ in range(20):  # each waits for a second at most
+            scraper.mark()
+            if scraper.marks_ns[-1]:
+                break
+        scraper.stop()
+    account = scraper.describe()
+    assert account["engine"] == "llama.cpp"
+    assert any(account["marks_ns"])
 
 
 def test_switched_off_nothing_is_asked(tmp_path):
