@@ -71,19 +71,24 @@ class Recording:
 
 @pytest.fixture(scope="module")
 def recording(nvml_library, tmp_path_factory):
-    out = tmp_path_factory.mktemp("recording")
     with pytest.MonkeyPatch.context() as patch:
-        t0_ns = time.monotonic_ns()
-        (out / "gpus").write_text(f"t0_ns {t0_ns}\n{SCRIPT}")
         patch.setenv("LD_LIBRARY_PATH", str(nvml_library))
-        patch.setenv("NVML_SCRIPT", str(out / "gpus"))
         patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-        sampler = Sampler.start(Power(source="nvml"), out)
-    time.sleep(1.2)
-    start_ns = time.monotonic_ns()
+        for _ in range(5):  # a busy machine may take so long that the events are over
+            out = tmp_path_factory.mktemp("recording")
+            t0_ns = time.monotonic_ns()
+            (out / "gpus").write_text(f"t0_ns {t0_ns}\n{SCRIPT}")
+            patch.setenv("NVML_SCRIPT", str(out / "gpus"))
+            sampler = Sampler.start(Power(source="nvml"), out)
+            time.sleep(1.2)
+            start_ns = time.monotonic_ns()
+            if (start_ns - t0_ns) / S < EVENT_S - 2.2:
+                break
+            sampler.stop()
+        else:
+            pytest.fail("this machine was too slow to start the sampler")
     time.sleep(LONG_S)
     sampler.stop()
-    assert (start_ns - t0_ns) / S < EVENT_S - 2.2, "this machine was too slow to start the sampler"
     return Recording(read_spool(out / "power.arrow", SCHEMA), sampler.describe(), t0_ns, start_ns)
 
 
