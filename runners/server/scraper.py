@@ -9,39 +9,29 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import runners
-from runners.address import AddressError, Endpoint, parse_endpoint
+from runners.address import AddressError
 from runners.lifeline import die_with
-from runners.load.check import OnTick
 from runners.load.records import Spool
-from runners.load.target import destination, tls_context
 from runners.load.transport import Destination
-from runners.probe import fetch
-from runners.server.engines import ENGINES, EngineMetrics, engine_of, keys_of
-from runners.server.exposition import ExpositionError, Sample
 from runners.server.metrics import BY_KEY, Kind
+from runners.server.page import DESCRIPTION_NAME, Account, MetricsPage, Order, PageError, note_of
 from runners.server.samples import SCHEMA
 from runners.spec import ServerMetrics, Target
 
 SPOOL_NAME = "server.arrow"
-DESCRIPTION_NAME = "server.json"
 #: How long the start of a stage may wait for the page to be read once more.
 MARK_TIMEOUT_S = 1.0
 
 _PERIOD_S = 1.0
 _SETTLE_S, _SETTLE_TRIES = 0.05, 5
-_TRIES = 5
-_MAX_PAGE_CHARS = 8 * 1024 * 1024
-_MAX_ROWS = 2_000
 _STOP_TIMEOUT_S = 1.5
 
 
@@ -56,7 +46,7 @@ class Scraper:
         out: Path,
         process: "subprocess.Popen[bytes] | None",
         notes: list[dict[str, str]],
-        order: "_Order | None" = None,
+        order: Order | None = None,
     ) -> None:
         self.marks_ns: list[int | None] = []
         self._out = out
@@ -74,12 +64,12 @@ class Scraper:
         Spool(out / SPOOL_NAME, SCHEMA).close()
         if not asked.scrape:
             return cls(
-                out, None, [_note("metrics_off", "The server's metrics page was not read: it was switched off.")]
+                out, None, [note_of("metrics_off", "The server's metrics page was not read: it was switched off.")]
             )
         try:
-            order = _Order.of(asked, where, target, headers)
+            order = Order.of(asked, where, target, headers)
         except AddressError as error:
-            return cls(out, None, [_note("metrics_address", f"The metrics page was not read. {error}")])
+            return cls(out, None, [note_of("metrics_address", f"The metrics page was not read. {error}")])
         process = subprocess.Popen(
             [sys.executable, "-m", "runners.server.scraper", str(out.absolute()), str(os.getpid())],
             stdin=subprocess.PIPE,
@@ -103,9 +93,9 @@ class Scraper:
 
         if self._process is None or self._order is None:
             return
-        account = _Account(url=self._order.url)
-        with contextlib.suppress(_PageError, TimeoutError):
-            _Page(self._order, account).read(give_up)
+        account = Account(url=self._order.url)
+        with contextlib.suppress(PageError, TimeoutError):
+            MetricsPage(self._order, account).read(give_up)
         if account.hopeless:
             self._stopped = True
             self._process.kill()
@@ -139,14 +129,14 @@ class Scraper:
                 give_up()
         self._process.wait()
         if self._process.returncode != 0:
-            self._notes.append(_note("scraper_lost", f"The scraper ended with status {self._process.returncode}."))
+            self._notes.append(note_of("scraper_lost", f"The scraper ended with status {self._process.returncode}."))
 
     def describe(self) -> dict[str, Any]:
         """The "server" account of summary.json (docs/server-metrics.md)."""
         try:
             said: dict[str, Any] = json.loads((self._out / DESCRIPTION_NAME).read_bytes())
         except (OSError, ValueError):
-            said = _Account().to_json()
+            said = Account().to_json()
         return said | {"notes": [*self._notes, *said["notes"]], "marks_ns": self.marks_ns}
 
     def _tell(self, message: Mapping[str, Any]) -> bool:
@@ -174,156 +164,19 @@ class Scraper:
         return bool(data)
 
 
-def _note(code: str, text: str) -> dict[str, str]:
-    return {"code": code, "text": text}
-
-
-def _with_whole_paths(target: Target) -> Target:
-    """The scraper has a working folder of its own."""
-    names = ("ca_file", "client_cert_file", "client_key_file")
-    files: dict[str, Any] = {name: str(Path(file).absolute()) for name in names if (file := getattr(target, name))}
-    return replace(target, **files)
-
-
-@dataclass(frozen=True)
-class _Order:
-    """Where the page is. It goes through a pipe: no command line or file holds the key that is among the headers."""
-
-    where: Destination
-    target: Target
-    path: str
-    headers: Sequence[str]
-
-    @classmethod
-    def of(cls, asked: ServerMetrics, where: Destination, target: Target, headers: Sequence[str]) -> Self:
-        """The page of the server that is measured, or the one asked for. Headers, with the key among them, and client
-        certificate are for the measured server alone. Raises AddressError.
-        """
-        if not asked.url:
-            return cls(where, target, "/metrics", headers)
-        page = parse_endpoint(asked.url)
-        path = page.base_path or "/metrics"
-        if (page.scheme, page.host, page.port) == (where.endpoint.scheme, where.endpoint.host, where.endpoint.port):
-            return cls(where, target, path, headers)
-        stranger = replace(target, client_cert_file="", client_key_file="")
-        return cls(destination(page, stranger), stranger, path, ())
-
-    def to_json(self) -> dict[str, Any]:
-        where = self.where
-        return {
-            "endpoint": asdict(where.endpoint),
-            "proxy": asdict(where.proxy) if where.proxy else None,
-            "addresses": [[int(family), list(address)] for family, address in where.addresses],
-            "preferred": where.preferred,
-            "target": asdict(_with_whole_paths(self.target)),
-            "path": self.path,
-            "headers": list(self.headers),
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        endpoint, target = Endpoint(**data["endpoint"]), Target(**data["target"])
-        addresses = tuple((socket.AddressFamily(family), tuple(address)) for family, address in data["addresses"])
-        tls = tls_context(target) if endpoint.tls else None
-        proxy = Endpoint(**data["proxy"]) if data["proxy"] else None
-        return cls(
-            Destination(endpoint, addresses, tls, proxy, data["preferred"]), target, data["path"], data["headers"]
-        )
-
-    @property
-    def url(self) -> str:
-        return replace(self.where.endpoint, base_path=self.path).url
-
-
 # the process
-
-
-class _PageError(Exception):
-    """The page could not be read; ``final``: it will not be there a second later either."""
-
-    def __init__(self, code: str, text: str, *, final: bool) -> None:
-        super().__init__(text)
-        self.note = _note(code, text)
-        self.final = final
-
-
-@dataclass
-class _Account:
-    """What server.json says."""
-
-    engine: str = ""
-    url: str = ""
-    keys: tuple[str, ...] = ()
-    scrapes: int = 0
-    failed: int = 0
-    slowest_ms: float = 0.0
-    note: dict[str, str] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        notes = [self.note] if self.note else []
-        if not self.failed and not self.scrapes and self.url:
-            notes = [_note("metrics_no_answer", f"{self.url} gave no answer while the run lasted.")]
-        if self.failed and self.scrapes and self.note:
-            words = f"{self.failed} of {self.failed + self.scrapes} readings of the metrics page failed; the last one: "
-            notes = [_note(self.note["code"], words + self.note["text"])]
-        kept = ("engine", "url", "scrapes", "failed", "slowest_ms")
-        return {name: getattr(self, name) for name in kept} | {"keys": list(self.keys), "notes": notes}
-
-    @property
-    def hopeless(self) -> bool:
-        return not self.scrapes and self.failed >= _TRIES
-
-    def write(self, out: Path) -> None:
-        (out / DESCRIPTION_NAME).write_text(json.dumps(self.to_json()))
-
-
-class _Page:
-    """The page as it is now."""
-
-    def __init__(self, order: _Order, account: _Account) -> None:
-        self.account = account
-        self._order = order
-        self._engine: EngineMetrics | None = None
-
-    def read(self, on_tick: OnTick | None = None) -> list[tuple[str, Sample]]:
-        """Raises _PageError, which is in the account by then. ``on_tick`` may raise to give up."""
-        try:
-            return self._found(on_tick)
-        except _PageError as error:
-            self.account.failed = _TRIES if error.final and not self.account.scrapes else self.account.failed + 1
-            self.account.note = error.note
-            raise
-
-    def _found(self, on_tick: OnTick | None) -> list[tuple[str, Sample]]:
-        page = fetch(self._order.where, self._order.path, self._order.headers, on_tick)
-        if page is None:
-            raise _PageError("metrics_no_answer", f"{self._order.url} gave no whole answer.", final=False)
-        if page.status != 200 or len(page.text) > _MAX_PAGE_CHARS:
-            what = f"answers {page.status}" if page.status != 200 else "is larger than 8 MiB"
-            raise _PageError("no_metrics_page", f"{self._order.url} {what}. {_how()}", final=page.status in (404, 200))
-        self._engine = self._engine or engine_of(page.text)
-        if self._engine is None:
-            raise _PageError(
-                "no_metrics_page", f"{self._order.url} has no metrics that are known. {_how()}", final=True
-            )
-        try:
-            found = [(key, sample) for key, sample in self._engine.read(page.text) if abs(sample.value) < float("inf")]
-        except ExpositionError as error:
-            raise _PageError("metrics_unreadable", f"{self._order.url}: {error}.", final=False) from None
-        self.account.engine, self.account.keys = self._engine.engine, tuple(keys_of(found))
-        return found[:_MAX_ROWS]
 
 
 class _Reader:
     """Reads the page once at a time into the spool."""
 
-    def __init__(self, order: _Order, spool: Spool) -> None:
-        self.account = _Account(url=order.url)
-        self._page = _Page(order, self.account)
+    def __init__(self, order: Order, spool: Spool) -> None:
+        self.account = Account(url=order.url)
+        self._page = MetricsPage(order, self.account)
         self._spool = spool
 
     def read(self) -> tuple[int, float]:
-        """(t_ns, sum of all counters). Raises _PageError, which is in the account by then."""
+        """(t_ns, sum of all counters). Raises PageError, which is in the account by then."""
         before = time.monotonic_ns()
         found = self._page.read()
         after = time.monotonic_ns()
@@ -346,11 +199,7 @@ class _Reader:
         return t_ns
 
 
-def _how() -> str:
-    return f"{'; '.join(engine.how for engine in ENGINES)}."
-
-
-def scrape(order: _Order, out: Path) -> None:
+def scrape(order: Order, out: Path) -> None:
     """Reads the page each second and at each mark, until standard input closes or the page proves not to be there."""
     with Spool(out / SPOOL_NAME, SCHEMA) as spool:
         reader = _Reader(order, spool)
@@ -361,7 +210,7 @@ def scrape(order: _Order, out: Path) -> None:
                     _answer(reader, marks)
                 if (now_s := time.monotonic()) >= due_s:
                     due_s += _PERIOD_S * max(1, -((due_s - now_s) // _PERIOD_S))
-                    with contextlib.suppress(_PageError):
+                    with contextlib.suppress(PageError):
                         reader.read()
                     spool.flush()
         finally:
@@ -377,7 +226,7 @@ def _marks(until_s: float) -> list[int] | None:
 
 
 def _answer(reader: _Reader, marks: list[int]) -> None:
-    with contextlib.suppress(_PageError, OSError):
+    with contextlib.suppress(PageError, OSError):
         t_ns = reader.settle()
         for mark in marks:
             os.write(1, json.dumps({"mark": mark, "t_ns": t_ns}).encode() + b"\n")
@@ -394,7 +243,7 @@ def main() -> int:
         if not piece:
             return 1
         order += piece
-    scrape(_Order.from_json(json.loads(order)), out)
+    scrape(Order.from_json(json.loads(order)), out)
     return 0
 
 
