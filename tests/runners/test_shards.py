@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def paced(ledger: Ledger) -> Callable[[Wire], None]:
     def answer(wire: Wire) -> None:
-        with ledger.holds():
+        with ledger.holds(wire):
             wire.head()
             wire.event(content("a"))
             time.sleep(0.4)
@@ -145,7 +145,7 @@ def rows_of(out: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def split(tmp_path_factory) -> tuple[list[str], Ledger, dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
     """A run of 45 in flight over two processes: prompts that came, the server's ledger, summary, rows and progress."""
-    out, ledger = tmp_path_factory.mktemp("split"), Ledger()
+    out, ledger = tmp_path_factory.mktemp("split"), Ledger(awaited=45)
     with serving({"m": paced(ledger)}) as server:
         done = subprocess.run(
             command(server, out, "--concurrency", "45,1", "--requests", "200", "--processes", "2", "--duration", "7"),

@@ -11,7 +11,7 @@ import pytest
 
 from runners.spec import RunSpec
 from tests.runners.test_bench import bench, runners
-from tests.services.misbehaving import Counting, good, serving
+from tests.services.misbehaving import Counting, Ledger, good, serving
 
 PLAIN = ("--power", "none", "--calibrate", "0")
 
@@ -223,9 +223,16 @@ def test_58_two_hundred_requests_a_second_are_sent_as_two_hundred_and_the_lag_is
 
 
 def test_60_a_concurrency_of_three_hundred_is_what_the_server_sees(tmp_path):
-    with serving({"m": lambda wire: (time.sleep(1.0 if len(service.requests) > 2 else 0), good(wire))}) as service:
+    ledger = Ledger(awaited=300)
+
+    def slow(wire):
+        with ledger.holds(wire):
+            time.sleep(0.5)
+        good(wire)
+
+    with serving({"m": slow}) as service:
         _, _, summary = bench(service.url, tmp_path, "--concurrency", "300", "--requests", "300", *PLAIN)
-        assert service.peak_in_flight == 300
+    assert ledger.peak == 300
     assert summary["stages"][0]["ok"] == 300
 
 

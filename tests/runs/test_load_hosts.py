@@ -40,7 +40,7 @@ def ledger() -> Ledger:
 @pytest.fixture
 def server(ledger: Ledger) -> Iterator[Server]:
     def answer(wire: Wire) -> None:
-        with ledger.holds():
+        with ledger.holds(wire):
             wire.head()
             wire.event(content("a"))
             time.sleep(0.5)
@@ -96,6 +96,7 @@ def test_two_load_hosts_carry_one_run_as_if_they_were_one(
 ) -> None:
     for name in ("one", "two"):
         real_site.worker("bench", name, ready=False)
+    ledger.awaited = 45
     run = start(ask(benchmark, server, levels=[45], requests=200))
     until(run, "finished", "failed", "lost", seconds=90)
     assert run.status == "finished", run.reason

@@ -187,21 +187,29 @@ def good(wire: Wire) -> None:
 
 
 class Ledger:
-    """Requests that a client can know to be in flight: one leaves before the last bytes of its answer go out."""
+    """Requests that a client can know to be in flight: one leaves before the last bytes of its answer go out.
 
-    def __init__(self) -> None:
+    None but a warm-up is answered before `awaited` were in flight at once, 20 s at most: how long a server's threads
+    take to start is the machine's affair, how many requests a client keeps in flight is not.
+    """
+
+    def __init__(self, awaited: int = 0) -> None:
+        self.awaited = awaited
         self.now = self.peak = 0
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
 
     @contextmanager
-    def holds(self):
-        with self._lock:
+    def holds(self, wire: Wire):
+        with self._changed:
             self.now += 1
             self.peak = max(self.peak, self.now)
+            self._changed.notify_all()
+            if wire.request["max_tokens"] > 2:
+                self._changed.wait_for(lambda: self.peak >= self.awaited, 20)
         try:
             yield
         finally:
-            with self._lock:
+            with self._changed:
                 self.now -= 1
 
 
