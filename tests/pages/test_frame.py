@@ -10,15 +10,23 @@ from tests import factories
 from tests.browser import Browser, log_in, sideways, violations
 
 
-def test_someone_without_a_login_is_sent_to_the_login_page_and_back(client: Client, user: User) -> None:
+@pytest.fixture
+def password(user: User) -> str:
+    """The user's."""
+    user.set_password("a long pass phrase")
+    user.save()
+    return "a long pass phrase"
+
+
+def test_someone_without_a_login_is_sent_to_the_login_page_and_back(client: Client, password: str) -> None:
     answer = client.get("/runs?status=finished")
     assert answer.url == "/login?next=/runs%3Fstatus%3Dfinished"
-    answer = client.post(answer.url, {"username": "ada", "password": "a long pass phrase", "next": "/runs"})
+    answer = client.post(answer.url, {"username": "ada", "password": password, "next": "/runs"})
     assert answer.url == "/runs"
 
 
-def test_a_wrong_password_says_so(client: Client, user: User) -> None:
-    answer = client.post("/login", {"username": "ada", "password": "wrong"})
+def test_a_wrong_password_says_so(client: Client, password: str) -> None:
+    answer = client.post("/login", {"username": "ada", "password": f"{password}!"})
     assert "correct username and password" in answer.content.decode()
 
 

@@ -15,6 +15,9 @@ START = datetime(2026, 11, 12, 9, 30, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def _limits(settings: Any, user: User) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # the usual one is slow on purpose
+    user.set_password(RIGHT)
+    user.save()
     settings.LOGIN_TRIES, settings.LOGIN_WAIT_S, settings.LOGIN_WINDOW_S = 3, 30.0, 900.0
 
 

@@ -64,7 +64,7 @@ def measured(engine, tmp_path_factory):
     out = tmp_path_factory.mktemp("bench")
     before = counted(url, "tokens_predicted_total")
     done, lines, summary = bench(
-        url, out, "--concurrency", "1,4", "--requests", "12", "--input-tokens", "64", "--output-tokens", "48",
+        url, out, "--concurrency", "1,4", "--requests", "12", "--input-tokens", "64", "--output-tokens", "24",
         "--slo", "ttft_ms=60000", "--usd-per-hour", "0.5", "--idle", "1", model=model,
     )  # fmt: skip
     predicted = counted(url, "tokens_predicted_total") - before
@@ -115,7 +115,7 @@ def test_the_servers_own_counts_are_exactly_ours_stage_by_stage(measured):
         assert set(agreement) == {"computed_tokens", "cached_tokens", "generated_tokens"}
         assert {item["verdict"] for item in agreement.values()} == {"ok"}, agreement
         ours = sum(row["output_tokens"] for row in rows.to_pylist() if row["stage"] == stage["index"])
-        assert agreement["generated_tokens"]["server"] == ours == 12 * 48
+        assert agreement["generated_tokens"]["server"] == ours == 12 * 24
         assert 0 < stage["server"]["gauges"]["requests_running"]["max"] <= stage["load"]["value"]
     assert len(summary["server"]["marks_ns"]) == 3
 

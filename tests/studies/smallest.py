@@ -24,7 +24,7 @@ _OWN: Mapping[str, Json] = {
     "cache-quantization": {"workload": {"input_tokens": 128}},
     "smaller-model": {"workload": {"input_tokens": 48}},
     # N-grams have to come again before they are guessed.
-    "speculative-decoding": {"workload": {"output_tokens": 512}},
+    "speculative-decoding": {"workload": {"output_tokens": 256}},
     # Energy has no number for a window of fewer than 20 updates of its instrument, however fast the machine is.
     "on-device": {"load": {"requests": 1000, "duration_s": 4}, "workload": {"output_tokens": 32}},
     "reasoning-length": {"load": {"requests": 1000, "duration_s": 4}},
