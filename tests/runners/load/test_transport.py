@@ -105,7 +105,7 @@ def test_an_address_that_swallows_packets_takes_its_share_of_the_limit_and_only_
         second = ask(where, Target(server.url, "m"))
     assert (first["outcome"], second["outcome"]) == ("ok", "ok")
     assert 0.45e9 < first["connect_ns"] < 0.9e9
-    assert second["connect_ns"] < 0.2e9  # the address that answered is tried first from then on
+    assert second["connect_ns"] < 0.4e9  # the address that answered is tried first from then on
 
 
 def test_one_address_that_swallows_packets_is_a_connect_timeout_at_the_limit(server):
@@ -113,7 +113,7 @@ def test_one_address_that_swallows_packets_is_a_connect_timeout_at_the_limit(ser
         began = time.monotonic()
         row = ask(at(server, (V4, ("127.0.0.1", port))), Target(server.url, "m"))
     assert row["outcome"] == "timeout_connect"
-    assert 0.9 < time.monotonic() - began < 2.0
+    assert 0.9 < time.monotonic() - began < 5.0
 
 
 def test_when_every_address_refuses_the_request_is_refused(server):
