@@ -472,15 +472,8 @@ def test_a_key_reaches_the_server_and_no_file(tmp_path):
 
 def test_the_asked_concurrency_is_what_the_server_sees(tmp_path):
     ledger = Ledger(awaited=45)
-
-    def slow(wire):
-        with ledger.holds(wire):
-            time.sleep(0.05)
-        good(wire)
-
-    with serving({"m": slow}) as server:
-        patient = ("--first-byte-timeout", "30", "--total-timeout", "30")
-        bench(server.url, tmp_path, "--concurrency", "45", "--requests", "200", *QUICK, *patient)
+    with serving({"m": ledger.script(0.05)}) as server:
+        bench(server.url, tmp_path, "--concurrency", "45", "--requests", "200", "--power", "none", "--calibrate", "0")
         assert ledger.peak == 45
 
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,21 +27,9 @@ from runners.load.workloads import Context, read
 from runners.progress import combined
 from runners.sources import Agents, Conversations, Prefixes, Synthetic
 from runners.spec import Arrivals, Goal, Load, RunSpec, Search, Shard, SpecError, Target, Workload
-from tests.services.misbehaving import Ledger, Server, Wire, content, serving
+from tests.services.misbehaving import Ledger, Server, serving
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def paced(ledger: Ledger) -> Callable[[Wire], None]:
-    def answer(wire: Wire) -> None:
-        with ledger.holds(wire):
-            wire.head()
-            wire.event(content("a"))
-            time.sleep(0.4)
-        wire.words("b")
-        wire.finish()
-
-    return answer
 
 
 def command(server: Server, out: Path, *options: str) -> list[str]:
@@ -146,7 +134,7 @@ def rows_of(out: Path) -> list[dict[str, Any]]:
 def split(tmp_path_factory) -> tuple[list[str], Ledger, dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
     """A run of 45 in flight over two processes: prompts that came, the server's ledger, summary, rows and progress."""
     out, ledger = tmp_path_factory.mktemp("split"), Ledger(awaited=45)
-    with serving({"m": paced(ledger)}) as server:
+    with serving({"m": ledger.script(0.4)}) as server:
         done = subprocess.run(
             command(server, out, "--concurrency", "45,1", "--requests", "200", "--processes", "2", "--duration", "7"),
             cwd=ROOT, capture_output=True, text=True, timeout=90, check=False,
@@ -209,7 +197,7 @@ def test_the_counts_of_all_processes_add_up_in_one_line():
 
 
 def test_an_open_loop_over_three_processes_is_one_schedule(tmp_path):
-    with serving({"m": paced(Ledger())}) as server:
+    with serving({"m": Ledger().script(0.4)}) as server:
         done = subprocess.run(
             command(server, tmp_path, "--rate", "40", "--arrivals", "constant", "--requests", "60", "--processes", "3"),
             cwd=ROOT, capture_output=True, text=True, timeout=90, check=False,
@@ -245,7 +233,7 @@ def members(process: subprocess.Popen[str]) -> list[int]:
 
 
 def test_a_process_that_dies_makes_the_run_invalid_and_keeps_the_rows_of_all(tmp_path):
-    with serving({"m": paced(Ledger())}) as server, running(server, tmp_path) as process:
+    with serving({"m": Ledger().script(0.4)}) as server, running(server, tmp_path) as process:
         os.kill(members(process)[1], signal.SIGKILL)
         last = json.loads(process.stdout.read().splitlines()[-1])
         assert process.wait(30) == 4
@@ -260,7 +248,7 @@ def test_a_process_that_dies_makes_the_run_invalid_and_keeps_the_rows_of_all(tmp
 
 
 def test_a_stopped_run_stops_all_of_its_processes_and_keeps_their_rows(tmp_path):
-    with serving({"m": paced(Ledger())}) as server, running(server, tmp_path) as process:
+    with serving({"m": Ledger().script(0.4)}) as server, running(server, tmp_path) as process:
         process.send_signal(signal.SIGTERM)
         last = json.loads(process.stdout.read().splitlines()[-1])
         assert process.wait(30) == 130
@@ -272,7 +260,7 @@ def test_a_stopped_run_stops_all_of_its_processes_and_keeps_their_rows(tmp_path)
 
 
 def test_the_processes_end_with_the_one_that_started_them(tmp_path):
-    with serving({"m": paced(Ledger())}) as server, running(server, tmp_path) as process:
+    with serving({"m": Ledger().script(0.4)}) as server, running(server, tmp_path) as process:
         pids = members(process)
         assert len(pids) == 2
         process.kill()

@@ -224,13 +224,7 @@ def test_58_two_hundred_requests_a_second_are_sent_as_two_hundred_and_the_lag_is
 
 def test_60_a_concurrency_of_three_hundred_is_what_the_server_sees(tmp_path):
     ledger = Ledger(awaited=300)
-
-    def slow(wire):
-        with ledger.holds(wire):
-            time.sleep(0.5)
-        good(wire)
-
-    with serving({"m": slow}) as service:
+    with serving({"m": ledger.script(0.5)}) as service:
         _, _, summary = bench(service.url, tmp_path, "--concurrency", "300", "--requests", "300", *PLAIN)
     assert ledger.peak == 300
     assert summary["stages"][0]["ok"] == 300

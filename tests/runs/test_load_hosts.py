@@ -17,7 +17,7 @@ from observatory.catalog.models import Endpoint
 from observatory.runs import clocks, dispatch, shards, states
 from observatory.runs.models import Run
 from tests import questions
-from tests.services.misbehaving import Ledger, Server, Wire, content, serving
+from tests.services.misbehaving import Ledger, Server, serving
 from tests.services.site import Site, wait_for
 
 Make = Callable[..., Benchmark]
@@ -39,15 +39,7 @@ def ledger() -> Ledger:
 
 @pytest.fixture
 def server(ledger: Ledger) -> Iterator[Server]:
-    def answer(wire: Wire) -> None:
-        with ledger.holds(wire):
-            wire.head()
-            wire.event(content("a"))
-            time.sleep(0.5)
-        wire.words("b")
-        wire.finish()
-
-    with serving({"m": answer}) as found:
+    with serving({"m": ledger.script(0.5)}) as found:
         yield found
 
 

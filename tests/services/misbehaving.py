@@ -212,6 +212,19 @@ class Ledger:
             with self._changed:
                 self.now -= 1
 
+    def script(self, seconds: float) -> Script:
+        """Two words, so long apart, with the request in the ledger up to the second."""
+
+        def answer(wire: Wire) -> None:
+            with self.holds(wire):
+                wire.head()
+                wire.event(content("a"))
+                time.sleep(seconds)
+            wire.words("b")
+            wire.finish()
+
+        return answer
+
 
 def silent(wire: Wire) -> None:
     time.sleep(0.8)
